@@ -1,0 +1,72 @@
+// What the scheduler gives a shim on its standard input (one JSON line), and what the shim gives back
+// (outbox file and `complete`). Types only: the shim imports no schema library.
+
+import type { AttemptRef } from "./ids.ts";
+
+export interface ShimJob {
+  v: 1;
+  ref: AttemptRef;
+  kind: "agent" | "check";
+  /** "agent", or the check's name. */
+  name: string;
+  /** Program and arguments; a command line is ["/bin/sh", "-c", line]. */
+  argv: string[];
+  cwd: string;
+  /** The attempt's (or check's) own directory: logs, outbox, home. Exists, mode 0700. */
+  dir: string;
+  /** File names inside `dir`. */
+  files: { log: string; outbox: string; done: string; pid: string };
+  /** Complete environment of the process but for what the shim adds (BUSBAR_SOCKET, marker). */
+  env: Record<string, string>;
+  /** Values to redact, each with the name that stands in its place. */
+  secrets: { name: string; value: string }[];
+  timeout_ms: number;
+  grace_ms: number;
+  limits: { nofile?: number; nproc?: number; cpu_s?: number; fsize?: number; core: number };
+  bus: { socket: string; shim_token: string; agent_token?: string };
+  /** Where the task socket is opened; absent for checks. */
+  task_socket?: string;
+}
+
+/** Why a process ended; the first reason wins. */
+export type EndReason =
+  | "exit"
+  | "signal"
+  | "timeout"
+  | "memory"
+  | "limit"
+  | "cancelled"
+  | "spawn_failed"
+  | "lost";
+
+export interface Outcome {
+  v: 1;
+  ref: AttemptRef;
+  kind: "agent" | "check";
+  name: string;
+  reason: EndReason;
+  exit: number | null;
+  signal: string | null;
+  started: string;
+  ended: string;
+  duration_ms: number;
+  /** Signals sent, in order, e.g. ["TERM", "KILL"]. */
+  killed_with: string[];
+  /** Processes found alive after the process itself had ended, and ended by us. */
+  leftovers: { pid: number; command: string }[];
+  /** Those that could not be ended; empty unless something is wrong. */
+  survivors: { pid: number; command: string }[];
+  /** False where neither cgroup nor PID namespace could prove that nobody is left. */
+  certain: boolean;
+  peak_rss: number;
+  cpu_ms: number;
+  log_bytes: number;
+  /** Bytes of output left out of the log. */
+  log_dropped: number;
+  /** The end of the log, redacted. */
+  log_tail: string;
+  /** For spawn_failed and limit: which, in one sentence. */
+  detail?: string;
+  /** Limits asked for that could not be set here. */
+  limits_missing: string[];
+}

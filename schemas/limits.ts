@@ -1,0 +1,105 @@
+// Every limit, size and time-out of the product. Units are in the names. A number that must exceed
+// another says so; `test/unit/limits.test.ts` checks those relations.
+
+/** One JSON text per line; a longer line fails that call only (design section 5). */
+export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
+/** Nesting of a frame beyond this is refused before JSON.parse may overflow its stack. */
+export const MAX_FRAME_DEPTH = 256;
+/** JSON-RPC batches are bounded so that one line cannot hold the loop. */
+export const MAX_BATCH_CALLS = 100;
+/** A peer that has not said `hello` by then is cut off; `ping` is answered before it. */
+export const HANDSHAKE_TIMEOUT_MS = 5_000;
+/** A reader this far behind is cut off instead of buffered; must exceed MAX_FRAME_BYTES. */
+export const MAX_UNSENT_BYTES = 48 * 1024 * 1024;
+/** sockaddr_un holds 108 bytes with the NUL; Node 20 cuts longer names silently. */
+export const MAX_SOCKET_PATH_BYTES = 107;
+/** What a client waits for an answer before it says TIMEOUT. */
+export const CALL_TIMEOUT_MS = 30_000;
+/** Version of the wire protocol spoken by this build. */
+export const PROTOCOL_VERSION = 1;
+/** Version of journal records and checkpoints written by this build. */
+export const STATE_VERSION = 1;
+
+/** A segment of the journal is closed beyond this size and the next one begun. */
+export const JOURNAL_SEGMENT_BYTES = 64 * 1024 * 1024;
+/** Checkpoints are written when this many events came since the last one ... */
+export const CHECKPOINT_EVERY_EVENTS = 2_000;
+/** ... or when the bus has been at rest for this long with something new. */
+export const CHECKPOINT_IDLE_MS = 2_000;
+/** Read records may wait this long for the disk; state changes never wait (design section 5). */
+export const ACCESS_FLUSH_MS = 20;
+
+/** Blob cache of `get_file`, in bytes of JSON-encoded text (a project's hot set is 2 to 7 MB, facts B). */
+export const BLOB_CACHE_BYTES = 48 * 1024 * 1024;
+/** A blob larger than this is answered with FILE_TOO_LARGE; must stay below MAX_FRAME_BYTES encoded. */
+export const MAX_BLOB_BYTES = 8 * 1024 * 1024;
+/** A read slower than this is recorded as slow, with the advice to run `git fsck` (B4). */
+export const SLOW_READ_MS = 250;
+/** `list_files` answers at most this many entries; `next` goes on. */
+export const MAX_LIST_ENTRIES = 10_000;
+
+/** How often a shim says that it lives. */
+export const HEARTBEAT_MS = 5_000;
+/** A running attempt without a sign of life for this long is lost; must exceed 3 heartbeats. */
+export const LEASE_MS = 60_000;
+/** A shim that found the bus away tries again after 100 ms, doubled up to this. */
+export const RECONNECT_MAX_MS = 5_000;
+
+/** S5: default time of one attempt. */
+export const DEFAULT_TIMEOUT_S = 600;
+export const MAX_TIMEOUT_S = 24 * 3600;
+/** Between TERM and KILL. */
+export const KILL_GRACE_MS = 5_000;
+/** How long the shim goes on killing and looking before it reports survivors. */
+export const KILL_SETTLE_MS = 10_000;
+/** After the exit of the process its output is drained for at most this long. */
+export const DRAIN_MS = 500;
+/** `agent.log` keeps this much of the beginning ... */
+export const LOG_HEAD_BYTES = 4 * 1024 * 1024;
+/** ... and this much of the end, with a line between that says how much was left out. */
+export const LOG_TAIL_BYTES = 4 * 1024 * 1024;
+/** What of a log goes into evidence for the next attempt and into verdicts. */
+export const EVIDENCE_BYTES = 8 * 1024;
+
+/** S6: default tries after the first for bad work. */
+export const DEFAULT_RETRIES = 3;
+/** Causes that are nobody's fault (infra, lost, rate_limited) are tried again at most this often. */
+export const MAX_INNOCENT_RETRIES = 10;
+/** S6: pause before try n+1 = base * factor^n, with jitter of +-20 %. */
+export const RETRY_BASE_MS = 1_000;
+export const RETRY_FACTOR = 1.5;
+export const RETRY_MAX_MS = 60_000;
+
+/** W6: no workspace is made beyond this use of the disk. */
+export const DISK_LIMIT_PERCENT = 85;
+/** W9: an idle workspace is archived after this long. */
+export const GC_IDLE_S = 2 * 3600;
+/** A captured file larger than this is out of scope unless the spec allows it by name. */
+export const MAX_CAPTURED_FILE_BYTES = 10 * 1024 * 1024;
+/** No git call of ours runs longer; a checkout of a large repository may take minutes. */
+export const GIT_TIMEOUT_MS = 120_000;
+
+/** L2: values for a process without a sandbox are the host's, with one, the sandbox's. */
+export const NOFILE_HOST = 65_536;
+export const NOFILE_SANDBOX = 1_024;
+
+export const MAX_ID_CHARS = 64;
+export const MAX_TASKS_PER_RUN = 50_000;
+export const MAX_PLAN_BYTES = 32 * 1024 * 1024;
+/** YAML aliases multiply; beyond this many the file is refused (a "bomb"). */
+export const MAX_YAML_ALIASES = 100;
+
+/** S2: thresholds of the plan check; beyond them a warning. */
+export const LINT = {
+  maxFilesToChange: 3,
+  maxContextFiles: 5,
+  minGoalChars: 300,
+  maxGoalChars: 800,
+  maxExpectedLines: 500,
+} as const;
+
+/** S3: attempts at once when neither plan nor configuration says: by cores, within these bounds. */
+export const WORKERS_PER_CORE = 4;
+export const MAX_WORKERS = 200;
+/** Bus and scheduler started by `busctl run` end by themselves after this long without work or clients. */
+export const IDLE_EXIT_MS = 10 * 60_000;

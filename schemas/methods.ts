@@ -1,0 +1,440 @@
+// The method table: name, roles, params, result, idempotent. The truth for dispatch, client types and
+// PROTOCOL.md. Handlers parse nothing: dispatch has checked the params by this table.
+
+import { z } from "zod";
+import type { EventNotice, JournalRecord } from "./events.ts";
+import type { Outcome } from "./job.ts";
+import type { Run, RunStatus, Task } from "./task.ts";
+import { Cause, Evidence, Id, Oid, Phase, RunSpec, SnapshotInfo, STATES, TaskSpec, Verdict } from "./task.ts";
+
+export const ROLES = ["person", "scheduler", "shim", "agent"] as const;
+export type Role = (typeof ROLES)[number];
+
+/** `T` as a phantom: the result's type, for client stubs. */
+interface MethodDef<P extends z.ZodType = z.ZodType, R = unknown> {
+  /** Who may call it; "any" also before `hello`. */
+  roles: readonly Role[] | "any";
+  params: P;
+  /** Calling it twice with the same params has the effect of once. */
+  idempotent: boolean;
+  /** Reads are recorded as accesses; changes as events. */
+  reads: boolean;
+  readonly __result?: R;
+}
+
+function method<R>() {
+  return <P extends z.ZodType>(def: Omit<MethodDef<P, R>, "__result">): MethodDef<P, R> => def;
+}
+
+const none = z.strictObject({});
+const OfTask = { run: Id, task: Id };
+const OfAttempt = { ...OfTask, attempt: z.int().positive() };
+const Text = z.string().max(16_384);
+
+export interface FileAnswer {
+  content: string;
+  encoding: "utf8" | "base64";
+  oid: string;
+  /** "100644", "100755", or "120000": then content is the link's target, which is never followed. */
+  mode: string;
+  size: number;
+  version: number;
+  commit: string;
+  request_id: string;
+  response_time_ms: number;
+}
+
+export interface ListAnswer {
+  version: number;
+  commit: string;
+  files: { path: string; mode: string; oid: string }[];
+  /** Ask again with `after` set to this for more. */
+  next?: string;
+}
+
+export interface RunSummary {
+  run: string;
+  status: RunStatus;
+  repo: string;
+  base: string;
+  base_name: string;
+  branch: string;
+  head: string;
+  created: string;
+  counts: Record<string, number>;
+  total: number;
+  merged: number;
+  gate: "checks" | "none";
+}
+
+export interface Ping {
+  name: "busbar";
+  version: string;
+  protocol: number;
+  pid: number;
+  uptime_ms: number;
+  repo: string;
+  state_dir: string;
+  worker: string | null;
+  live_tasks: number;
+  /** Why nothing can be changed at present, e.g. "state cannot be written: ENOSPC". */
+  degraded?: string;
+}
+
+export interface HelloAnswer {
+  protocol: number;
+  version: string;
+  role: Role;
+  /** Sequence number of the newest durable record. */
+  seq: number;
+  attempt?: { run: string; task: string; attempt: number };
+}
+
+export interface ClaimAnswer {
+  attempt: number;
+  state_version: number;
+  lease_until: string;
+  shim_token: string;
+  agent_token: string;
+  task: Task;
+}
+
+/** What the scheduler gets once, so that configuration has one reader: the bus. */
+export interface WorkerAnswer {
+  worker: string;
+  lease_ms: number;
+  config: import("./config.ts").Config;
+  state_dir: string;
+  runtime_dir: string;
+  runs: Run[];
+  tasks: Task[];
+  seq: number;
+}
+
+export const METHODS = {
+  // --- any, also before hello
+  ping: method<Ping>()({ roles: "any", params: z.looseObject({}), idempotent: true, reads: true }),
+  hello: method<HelloAnswer>()({
+    roles: "any",
+    params: z.strictObject({
+      protocol: z.strictObject({ min: z.int(), max: z.int() }),
+      role: z.enum(ROLES),
+      token: z.string().max(200),
+      client: z.string().max(200),
+    }),
+    idempotent: true,
+    reads: true,
+  }),
+
+  // --- agent: the connection is the attempt
+  get_task: method<{ task: Task; attempt?: number; run: Run }>()({
+    roles: ["agent", "person", "scheduler"],
+    params: z.strictObject({ run: Id.optional(), task: Id.optional() }),
+    idempotent: true,
+    reads: true,
+  }),
+  get_file: method<FileAnswer>()({
+    roles: ["agent", "person", "scheduler"],
+    params: z.strictObject({
+      run: Id.optional(),
+      task_id: Id.optional(),
+      path: z.string().max(8192),
+      version: z.int().min(0).optional(),
+      fresh: z.boolean().optional(),
+    }),
+    idempotent: true,
+    reads: true,
+  }),
+  list_files: method<ListAnswer>()({
+    roles: ["agent", "person", "scheduler"],
+    params: z.strictObject({
+      run: Id.optional(),
+      task_id: Id.optional(),
+      prefix: z.string().max(8192).optional(),
+      version: z.int().min(0).optional(),
+      fresh: z.boolean().optional(),
+      limit: z.int().positive().optional(),
+      after: z.string().max(8192).optional(),
+    }),
+    idempotent: true,
+    reads: true,
+  }),
+  task_status_update: method<{ state_version: number }>()({
+    roles: ["agent"],
+    params: z.strictObject({
+      task_id: Id.optional(),
+      status: z.string().min(1).max(80),
+      message: Text.default(""),
+      percent: z.number().min(0).max(100).optional(),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+  request_files: method<{ granted: string[]; pending: string[] }>()({
+    roles: ["agent"],
+    params: z.strictObject({
+      paths: z.array(z.string().min(1).max(4096)).min(1).max(100),
+      reason: Text.default(""),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+  /** Asks the scheduler for a new snapshot of the workspace; answered when it is published. */
+  publish: method<SnapshotInfo>()({ roles: ["agent"], params: none, idempotent: false, reads: false }),
+
+  // --- shim: the token is the attempt
+  register: method<{ heartbeat_ms: number; lease_until: string }>()({
+    roles: ["shim"],
+    params: z.strictObject({
+      kind: z.enum(["agent", "check"]),
+      name: z.string().max(120),
+      pid: z.int().positive(),
+      start_time: z.string().max(80),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+  heartbeat: method<{ lease_until: string }>()({
+    roles: ["shim"],
+    params: z.strictObject({
+      kind: z.enum(["agent", "check"]),
+      usage: z.strictObject({ rss: z.number(), cpu_ms: z.number(), processes: z.int() }).optional(),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+  complete: method<{ accepted: boolean }>()({
+    roles: ["shim"],
+    params: z.strictObject({
+      outcome: z.custom<Outcome>((v) => typeof v === "object" && v !== null && (v as Outcome).v === 1),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+
+  // --- scheduler
+  register_worker: method<WorkerAnswer>()({
+    roles: ["scheduler"],
+    params: z.strictObject({
+      worker: Id,
+      host: z.string().max(200),
+      pid: z.int().positive(),
+      start_time: z.string().max(80),
+      slots: z.int().positive(),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+  claim: method<ClaimAnswer>()({
+    roles: ["scheduler"],
+    params: z.strictObject({
+      ...OfTask,
+      state_version: z.int(),
+      worker: Id,
+      base: Oid,
+      workspace: z.string(),
+    }),
+    idempotent: false,
+    reads: false,
+  }),
+  /** Says the phase and renews the lease. */
+  attempt_update: method<{ state_version: number; lease_until: string }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({ ...OfAttempt, phase: Phase.optional() }),
+    idempotent: true,
+    reads: false,
+  }),
+  publish_snapshot: method<{ version: number; inputs_changed: string[] }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({
+      ...OfAttempt,
+      base: Oid,
+      commit: Oid,
+      tree: Oid,
+      changed: z.array(
+        z.strictObject({ path: z.string(), mode: z.string().nullable(), oid: Oid.nullable() }),
+      ),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+  record_verdict: method<{ state_version: number }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({ ...OfAttempt, verdict: Verdict }),
+    idempotent: true,
+    reads: false,
+  }),
+  /** Ends the attempt's work; the bus decides what follows (retrying, blocked, review, passed). */
+  settle_attempt: method<{ state: (typeof STATES)[number]; state_version: number }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({
+      ...OfAttempt,
+      result: z.union([
+        z.strictObject({ kind: z.literal("passed"), snapshot: SnapshotInfo.nullable(), base: Oid }),
+        z.strictObject({ kind: z.literal("needs_files") }),
+        z.strictObject({ kind: z.literal("failed"), cause: Cause, evidence: Evidence }),
+      ]),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
+  /** The branch was moved from `old_head` to `commit`. A second report of the same landing is accepted. */
+  land: method<{ state_version: number; ready: string[] }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({ ...OfAttempt, old_head: Oid, commit: Oid, tree: Oid }),
+    idempotent: true,
+    reads: false,
+  }),
+  /** What landed since `base` that the attempt had read or that its snapshot changed. */
+  inputs_changed: method<{ paths: string[]; landed_since: string[] }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({ ...OfAttempt }),
+    idempotent: true,
+    reads: true,
+  }),
+  /** Writes workspace_manifest.json and .workspace_commit into the attempt's directory (W3). */
+  write_manifest: method<{ manifest: string; files: number }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({ ...OfAttempt }),
+    idempotent: true,
+    reads: true,
+  }),
+
+  // --- people
+  submit_run: method<{ run: string; attached: boolean; tasks: number }>()({
+    roles: ["person"],
+    params: z.strictObject({ spec: RunSpec, add_to: Id.optional() }),
+    idempotent: true,
+    reads: false,
+  }),
+  list_runs: method<{ runs: RunSummary[] }>()({
+    roles: ["person", "scheduler"],
+    params: none,
+    idempotent: true,
+    reads: true,
+  }),
+  get_run: method<{ run: Run; summary: RunSummary; tasks: Task[]; seq: number }>()({
+    roles: ["person", "scheduler"],
+    params: z.strictObject({ run: Id }),
+    idempotent: true,
+    reads: true,
+  }),
+  list_tasks: method<{ tasks: Task[] }>()({
+    roles: ["person", "scheduler"],
+    params: z.strictObject({ run: Id.optional(), states: z.array(z.enum(STATES)).optional() }),
+    idempotent: true,
+    reads: true,
+  }),
+  /** Without `task`: the whole run. */
+  cancel: method<{ cancelled: string[] }>()({
+    roles: ["person"],
+    params: z.strictObject({ run: Id, task: Id.optional() }),
+    idempotent: true,
+    reads: false,
+  }),
+  retry_task: method<{ state_version: number }>()({
+    roles: ["person"],
+    params: z.strictObject({ ...OfTask, feedback: Text.optional() }),
+    idempotent: false,
+    reads: false,
+  }),
+  approve: method<{ state_version: number }>()({
+    roles: ["person"],
+    params: z.strictObject(OfTask),
+    idempotent: false,
+    reads: false,
+  }),
+  reject: method<{ state_version: number }>()({
+    roles: ["person"],
+    params: z.strictObject({ ...OfTask, reason: Text }),
+    idempotent: false,
+    reads: false,
+  }),
+  grant_files: method<{ state_version: number; granted: string[] }>()({
+    roles: ["person"],
+    params: z.strictObject({ ...OfTask, paths: z.array(z.string().min(1)).optional() }),
+    idempotent: true,
+    reads: false,
+  }),
+  pause: method<{ paused: boolean }>()({
+    roles: ["person"],
+    params: z.strictObject({ run: Id }),
+    idempotent: true,
+    reads: false,
+  }),
+  resume: method<{ paused: boolean }>()({
+    roles: ["person"],
+    params: z.strictObject({ run: Id }),
+    idempotent: true,
+    reads: false,
+  }),
+  /** Then `event` notifications come, from the record after `from_seq` (default: from now on). */
+  subscribe: method<{ seq: number }>()({
+    roles: ["person", "scheduler"],
+    params: z.strictObject({
+      run: Id.optional(),
+      from_seq: z.int().min(0).optional(),
+      accesses: z.boolean().optional(),
+    }),
+    idempotent: false,
+    reads: true,
+  }),
+  query_audit: method<{ records: JournalRecord[]; next?: number }>()({
+    roles: ["person"],
+    params: z.strictObject({
+      run: Id.optional(),
+      task: Id.optional(),
+      method: z.string().max(80).optional(),
+      actor: z.string().max(200).optional(),
+      request_id: z.string().max(200).optional(),
+      kind: z.enum(["event", "access"]).optional(),
+      since: z.string().max(40).optional(),
+      until: z.string().max(40).optional(),
+      after_seq: z.int().min(0).optional(),
+      limit: z.int().positive().max(10_000).default(1_000),
+      /** Newest first instead of oldest first. */
+      newest: z.boolean().default(false),
+    }),
+    idempotent: true,
+    reads: true,
+  }),
+  /** Proves the hash chain of the whole journal. */
+  verify: method<{
+    ok: boolean;
+    records: number;
+    first_bad?: { seq: number; file: string; line: number; why: string };
+  }>()({
+    roles: ["person"],
+    params: none,
+    idempotent: true,
+    reads: true,
+  }),
+  metrics: method<{ text: string }>()({ roles: ["person"], params: none, idempotent: true, reads: true }),
+  /** Ends scheduler and bus; running agents are cancelled first unless `leave_running`. */
+  shutdown: method<{ ok: true }>()({
+    roles: ["person"],
+    params: z.strictObject({ leave_running: z.boolean().default(false) }),
+    idempotent: true,
+    reads: false,
+  }),
+} as const;
+
+export type MethodName = keyof typeof METHODS;
+/** What a caller passes (defaults may be left out). */
+export type Params<M extends MethodName> = z.input<(typeof METHODS)[M]["params"]>;
+/** What a handler gets (defaults filled in). */
+export type Parsed<M extends MethodName> = z.output<(typeof METHODS)[M]["params"]>;
+export type Result<M extends MethodName> =
+  (typeof METHODS)[M] extends MethodDef<z.ZodType, infer R> ? R : never;
+
+/** Notifications from the bus. */
+export interface Notifications {
+  /** To subscribers. */
+  event: EventNotice;
+  /** To a shim: end the process now. */
+  cancel: { reason: string };
+  /** To the scheduler: the bus is asked to end; settle and go. */
+  shutdown: { leave_running: boolean };
+}
+
+export { TaskSpec };

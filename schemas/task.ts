@@ -1,0 +1,309 @@
+// The normalised spec of a task and of a run, and the state of a task. What a person writes is in
+// `plan/`; it is turned into these shapes before anything is submitted.
+
+import { z } from "zod";
+import { idFault, showId } from "./ids.ts";
+import { MAX_TASKS_PER_RUN, MAX_TIMEOUT_S, MAX_WORKERS } from "./limits.ts";
+import { pathFault } from "./repo-path.ts";
+
+export const Id = z.string().superRefine((value, ctx) => {
+  const fault = idFault(value);
+  if (fault) ctx.addIssue({ code: "custom", message: `id ${showId(value)} ${fault}` });
+});
+export const RepoPath = z.string().superRefine((value, ctx) => {
+  const fault = pathFault(value);
+  if (fault) ctx.addIssue({ code: "custom", message: `path ${showId(value)} ${fault}` });
+});
+export const Oid = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/, "must be a full object id");
+
+/** One criterion: a command that must end with 0, a sentence for the agent, or both. */
+export const Acceptance = z.strictObject({ text: z.string().optional(), run: z.string().optional() });
+
+export const Limits = z.strictObject({
+  /** Bytes; enforced where the machine can (cgroup), else said in the report. */
+  memory: z.int().positive().optional(),
+  pids: z.int().positive().optional(),
+  nofile: z.int().min(64).optional(),
+  /** CPU seconds of one process. */
+  cpu_s: z.int().positive().optional(),
+  /** Bytes of one file. */
+  fsize: z.int().positive().optional(),
+});
+
+/** Which agent works: a profile by name. `command` runs any command line and needs no key. */
+export const AgentChoice = z.strictObject({
+  use: z.string(),
+  model: z.string().optional(),
+  args: z.array(z.string()).default([]),
+});
+
+export const EnvSpec = z.strictObject({
+  /** Names passed through from where the scheduler runs. */
+  pass: z.array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/)).default([]),
+  set: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string()).default({}),
+  /** Names (of `pass` or `set`) whose values are redacted from every log. */
+  secret: z.array(z.string()).default([]),
+});
+
+export const TaskSpec = z.strictObject({
+  id: Id,
+  goal: z.string(),
+  interface: z.string().default(""),
+  /** Shell command line; set exactly when `agent.use` is `command`. */
+  command: z.string().optional(),
+  agent: AgentChoice,
+  /** Smaller goes first. */
+  priority: z.int().default(100),
+  depends_on: z.array(Id).default([]),
+  /** Globs, schemas/globs.ts; never empty. */
+  allowed_files: z.array(z.string()).min(1),
+  forbidden_files: z.array(z.string()).default([]),
+  context_files: z.array(RepoPath).default([]),
+  acceptance: z.array(Acceptance).default([]),
+  prohibited_actions: z.array(z.string()).default([]),
+  timeout_s: z.number().positive().max(MAX_TIMEOUT_S),
+  retries: z.int().min(0).max(100),
+  limits: Limits.default({}),
+  env: EnvSpec.default({ pass: [], set: {}, secret: [] }),
+  tags: z.array(z.string()).default([]),
+  /** What the workspace holds. */
+  checkout: z.enum(["full", "sparse"]).default("full"),
+  /** Whether an attempt that changed nothing is done (`ok`) or failed with cause no_changes (`fail`). */
+  no_changes: z.enum(["fail", "ok"]).default("fail"),
+  /** True: waits for `busctl approve` before it lands. */
+  review: z.boolean().default(false),
+  /** Contract files of the plan that this task declares to change. */
+  changes_contracts: z.boolean().default(false),
+});
+export type TaskSpec = z.infer<typeof TaskSpec>;
+export type Acceptance = z.infer<typeof Acceptance>;
+export type Limits = z.infer<typeof Limits>;
+export type EnvSpec = z.infer<typeof EnvSpec>;
+
+export const TIERS = ["shallow", "middle", "deep"] as const;
+export const Tier = z.enum(TIERS);
+export type Tier = z.infer<typeof Tier>;
+
+export const Check = z.strictObject({
+  name: z.string().min(1).max(80),
+  run: z.string().min(1),
+  inputs: z.array(z.string()).default([]),
+  timeout_s: z.number().positive().max(MAX_TIMEOUT_S),
+  limits: Limits.default({}),
+});
+export type Check = z.infer<typeof Check>;
+
+export const SetupStep = z.strictObject({ run: z.string().min(1), key: z.array(z.string()).default([]) });
+
+/** A tree broken on purpose: the gate must find it red once per run before its green counts. */
+export const Canary = z.strictObject({ file: RepoPath, append: z.string() });
+
+export const Gate = z.strictObject({
+  setup: z.array(SetupStep).default([]),
+  shallow: z.array(Check).default([]),
+  middle: z.array(Check).default([]),
+  deep: z.array(Check).default([]),
+  canary: Canary.optional(),
+});
+export type Gate = z.infer<typeof Gate>;
+
+export const RunSpec = z.strictObject({
+  /** Wished name; the bus appends -2, -3 ... when an ended run has it. */
+  run: Id,
+  /** The repository's common git directory, absolute and real. */
+  repo: z.string(),
+  /** Full id of the commit that the run starts from; resolved at submit, never again. */
+  base: Oid,
+  /** What the person wrote for it, or the branch it was taken from; for people. */
+  base_name: z.string(),
+  /** Branch moved to the result at the end, if asked. */
+  into: z.string().optional(),
+  workers: z.int().min(1).max(MAX_WORKERS),
+  schedule: z.enum(["eager", "waves"]).default("eager"),
+  reads: z.enum(["dependencies", "run"]).default("dependencies"),
+  /** The checks common to all tasks, or "none" said aloud: then only each task's acceptance is proof. */
+  gate: z.union([Gate, z.literal("none")]),
+  /** Globs of files restored from the base before every check. */
+  protect: z.array(z.string()).default([]),
+  /** Globs of public files: tasks that may touch one go one after the other. */
+  serial: z.array(z.string()).default([]),
+  /** Globs of files read-only to every task that does not declare `changes_contracts`. */
+  contracts: z.array(z.string()).default([]),
+  sandbox: z.enum(["auto", "required", "off"]).default("auto"),
+  tasks: z.array(TaskSpec).min(1).max(MAX_TASKS_PER_RUN),
+});
+export type RunSpec = z.infer<typeof RunSpec>;
+
+// --- state ---------------------------------------------------------------------------------------
+
+export const STATES = [
+  "pending",
+  "ready",
+  "running",
+  "passed",
+  "failed",
+  "retrying",
+  "blocked",
+  "cancelled",
+] as const;
+export type StateName = (typeof STATES)[number];
+
+/** Why an attempt failed. `innocent` causes never use up the retries meant for bad work (design section 4). */
+export const CAUSES = [
+  "agent_error",
+  "timeout",
+  "memory",
+  "limit",
+  "scope",
+  "check",
+  "check_after_merge",
+  "conflict",
+  "no_changes",
+  "rejected",
+  "rate_limited",
+  "infra",
+  "lost",
+] as const;
+export const Cause = z.enum(CAUSES);
+export type Cause = z.infer<typeof Cause>;
+export const INNOCENT_CAUSES: ReadonlySet<Cause> = new Set(["rate_limited", "infra", "lost"]);
+
+export const Phase = z.enum(["prepare", "agent", "capture", "prove"]);
+export type Phase = z.infer<typeof Phase>;
+
+/** What a person, and the next attempt, is told about a failure. Bounded and redacted. */
+export const Evidence = z.strictObject({
+  /** One sentence that names the fact: check, path, exit, limit. */
+  summary: z.string(),
+  /** The relevant end of the log. */
+  log: z.string().default(""),
+  /** Paths that the failure is about. */
+  paths: z.array(z.string()).default([]),
+  /** Tasks landed since the attempt's base (for check_after_merge and conflict). */
+  landed_since: z.array(z.string()).default([]),
+  check: z.string().optional(),
+  exit: z.int().nullable().optional(),
+});
+export type Evidence = z.infer<typeof Evidence>;
+
+export const SnapshotInfo = z.strictObject({
+  /** 0 is the base. */
+  version: z.int().min(0),
+  commit: Oid,
+  tree: Oid,
+  changed_count: z.int(),
+});
+export type SnapshotInfo = z.infer<typeof SnapshotInfo>;
+
+export const VerdictValue = z.enum(["pass", "fail", "infra"]);
+export const Verdict = z.strictObject({
+  check: z.string(),
+  tier: z.union([Tier, z.enum(["acceptance", "scope", "canary", "setup"])]),
+  /** The tree that the check ran on. */
+  tree: Oid,
+  verdict: VerdictValue,
+  exit: z.int().nullable(),
+  duration_ms: z.number(),
+  command: z.string(),
+  summary: z.string().default(""),
+});
+export type Verdict = z.infer<typeof Verdict>;
+
+/** What a blocked task needs from a person, or from upstream. */
+export type Need =
+  | { kind: "retries_used"; cause: Cause; evidence: Evidence }
+  | { kind: "files"; paths: string[]; reason: string }
+  | { kind: "review"; snapshot: SnapshotInfo }
+  | { kind: "upstream"; root: string; state: "blocked" | "cancelled"; cause: string };
+
+/** Each state carries only the facts true in it. Times are ISO 8601, UTC. */
+export type TaskState =
+  | { name: "pending"; waits_for: string[] }
+  | { name: "ready"; since: string }
+  | {
+      name: "running";
+      attempt: number;
+      worker: string;
+      phase: Phase;
+      since: string;
+      lease_until: string;
+      workspace: string;
+      base: string;
+      /** Set by request_files; the attempt ends as blocked. */
+      wants?: { paths: string[]; reason: string };
+    }
+  | {
+      name: "passed";
+      attempt: number;
+      since: string;
+      snapshot: SnapshotInfo | null;
+      base: string;
+      /** The landed commit, once the branch holds it; null for `no_changes: ok`. */
+      merged: { commit: string | null; at: string } | null;
+    }
+  | { name: "failed"; attempt: number; since: string; cause: Cause; evidence: Evidence }
+  | { name: "retrying"; attempts: number; not_before: string; cause: Cause; evidence: Evidence }
+  | { name: "blocked"; since: string; needs: Need }
+  | { name: "cancelled"; since: string; by: string };
+
+/** One ended or running try, kept for people. */
+export interface AttemptRecord {
+  attempt: number;
+  worker: string;
+  base: string;
+  workspace: string;
+  started: string;
+  ended?: string;
+  result?: "passed" | "needs_files" | "cancelled" | Cause;
+  evidence?: Evidence;
+  snapshots: SnapshotInfo[];
+  verdicts: Verdict[];
+  /** Newest word of the agent itself; shown, never believed. */
+  progress?: { status: string; message: string; percent?: number; at: string };
+  usage?: { rss: number; cpu_ms: number; processes: number };
+  /** Landed commits since the base touched what this attempt had read. */
+  inputs_changed?: string[];
+}
+
+export interface Task {
+  run: string;
+  spec: TaskSpec;
+  wave: number;
+  state: TaskState;
+  /** Grows by one with every event of the task; late reports are recognised by it. */
+  state_version: number;
+  attempts: AttemptRecord[];
+  /** Failed tries per cause; never reset but by a person's retry. */
+  counts: Partial<Record<Cause, number>>;
+  /** Paths granted beyond `allowed_files`. */
+  granted: string[];
+  /** A person's words for the next attempt. */
+  feedback?: string;
+}
+
+export interface Run {
+  run: string;
+  spec: Omit<RunSpec, "tasks">;
+  /** Hash of the normalised spec as submitted: the same plan again is the same run. */
+  plan_hash: string;
+  created: string;
+  by: string;
+  paused: boolean;
+  /** Head of the integration branch as the bus knows it. */
+  head: string;
+  /** Landings in order. */
+  landed: Landing[];
+  /** Task ids in the order of the plan. */
+  order: string[];
+}
+
+export interface Landing {
+  task: string;
+  attempt: number;
+  commit: string;
+  tree: string;
+  at: string;
+}
+
+/** Derived, never stored: a run is live while any task can still move by itself. */
+export type RunStatus = "active" | "paused" | "merged" | "incomplete" | "cancelled";
