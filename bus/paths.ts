@@ -1,0 +1,215 @@
+// Where everything of a repository's bus lies. Repository identity = real path of its common git directory.
+//
+//   <common>/busbar/lock            OS lock, held for the life of the bus
+//   <common>/busbar/endpoint.json   how clients find the bus, whatever their environment
+//   <state>/<key>/                  what survives: bus/, runs/, gate/, control.git, archive/, logs/
+//   <runtime>/busbar-<uid>/<key>/   sockets and tokens: bus.sock, tokens/, t/
+//
+// Time and randomness are not needed; environment and user id come in.
+
+import { createHash } from "node:crypto";
+import {
+  chmodSync,
+  closeSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, isAbsolute, join } from "node:path";
+import { BusbarError, ioError } from "../schemas/errors.ts";
+import { type AttemptRef, attemptLabel } from "../schemas/ids.ts";
+import { MAX_SOCKET_PATH_BYTES } from "../schemas/limits.ts";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+export interface BusPaths {
+  /** Real path of the common git directory. */
+  common: string;
+  key: string;
+  lock: string;
+  endpoint: string;
+  state: string;
+  runtime: string;
+  socket: string;
+  tokens: string;
+}
+
+/** What a client needs to reach the bus; lies in the user's git directory. */
+export interface Endpoint {
+  v: 1;
+  socket: string;
+  state_dir: string;
+  runtime_dir: string;
+  pid: number;
+  /** Start time of the process (clock ticks since boot), so that a reused pid is seen. */
+  start_time: string;
+  boot_id: string;
+}
+
+/** First 12 hex digits of the identity's hash: the same from every worktree, sub-directory and link. */
+export function repoKey(commonReal: string): string {
+  return createHash("sha256").update(commonReal).digest("hex").slice(0, 12);
+}
+
+/** All places of one repository. Throws NOT_A_REPOSITORY, USAGE, SOCKET_PATH_TOO_LONG. Creates nothing. */
+export function busPaths(commonDir: string, env: Env, uid: number): BusPaths {
+  const common = realCommonDir(commonDir);
+  const key = repoKey(common);
+  const runtime = join(runtimeRoot(env, uid), `busbar-${uid}`, key);
+  return {
+    common,
+    key,
+    ...inCommonDir(common),
+    state: join(stateRoot(env), key),
+    runtime,
+    socket: checkSocketPath(join(runtime, "bus.sock")),
+    tokens: join(runtime, "tokens"),
+  };
+}
+
+/** The two things that lie in the user's git directory: all that a client has to know. */
+export function inCommonDir(common: string): { lock: string; endpoint: string } {
+  return { lock: join(common, "busbar", "lock"), endpoint: join(common, "busbar", "endpoint.json") };
+}
+
+export function realCommonDir(commonDir: string): string {
+  try {
+    return realpathSync(commonDir);
+  } catch (error) {
+    throw ioError("finding the git directory", commonDir, error, "NOT_A_REPOSITORY");
+  }
+}
+
+function stateRoot(env: Env): string {
+  const own = absolute(env, "BUSBAR_STATE_DIR");
+  if (own) return own;
+  // The XDG rule: a relative value counts as unset.
+  if (env.XDG_STATE_HOME && isAbsolute(env.XDG_STATE_HOME)) return join(env.XDG_STATE_HOME, "busbar");
+  const home = absolute(env, "HOME");
+  if (!home) throw new BusbarError("USAGE", "finding the state directory: HOME is not set");
+  return join(home, ".local", "state", "busbar");
+}
+
+function runtimeRoot(env: Env, uid: number): string {
+  const own = absolute(env, "BUSBAR_RUNTIME_DIR");
+  if (own) return own;
+  const run = `/run/user/${uid}`;
+  const stat = lstatSync(run, { throwIfNoEntry: false });
+  return stat?.isDirectory() && stat.uid === uid ? run : "/tmp";
+}
+
+function absolute(env: Env, name: string): string | undefined {
+  const value = env[name];
+  if (!value) return undefined;
+  if (!isAbsolute(value)) throw new BusbarError("USAGE", `${name} must be an absolute path, not "${value}"`);
+  return value;
+}
+
+/** The socket of one attempt: short, and fit for every id. */
+export function taskSocketPath(runtime: string, ref: AttemptRef): string {
+  const name = createHash("sha256").update(attemptLabel(ref)).digest("hex").slice(0, 12);
+  return checkSocketPath(join(runtime, "t", name));
+}
+
+/** The path itself, or SOCKET_PATH_TOO_LONG: Node 20 would cut it silently and listen elsewhere. */
+export function checkSocketPath(path: string): string {
+  const bytes = Buffer.byteLength(path);
+  if (bytes <= MAX_SOCKET_PATH_BYTES) return path;
+  throw new BusbarError(
+    "SOCKET_PATH_TOO_LONG",
+    `socket path is ${bytes} bytes, limit ${MAX_SOCKET_PATH_BYTES}: ${path}`,
+    { path, bytes, limit: MAX_SOCKET_PATH_BYTES },
+  );
+}
+
+/** Makes the directories of the bus, each closed to others. Throws UNSAFE_DIRECTORY or IO. */
+export function makeDirectories(paths: BusPaths, uid: number): void {
+  const userDir = dirname(paths.runtime);
+  for (const dir of [paths.state, userDir, paths.runtime, paths.tokens, join(paths.runtime, "t")])
+    makePrivateDir(dir, uid);
+  try {
+    mkdirSync(dirname(paths.lock), { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw ioError("creating", dirname(paths.lock), error);
+  }
+}
+
+/**
+ * A directory of ours with mode 0700, made if absent. One that a stranger owns, that is a link, or that others
+ * could write to is refused: what lies in it cannot be trusted. One that others could only read is closed.
+ */
+export function makePrivateDir(dir: string, uid: number): void {
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const stat = lstatSync(dir, { throwIfNoEntry: false });
+    if (!stat || stat.isDirectory()) throw ioError("creating the directory", dir, error);
+  }
+  const stat = lstatSync(dir);
+  const refuse = (why: string) => new BusbarError("UNSAFE_DIRECTORY", `${dir} ${why}`, { path: dir });
+  if (stat.isSymbolicLink()) throw refuse("is a symbolic link");
+  if (!stat.isDirectory()) throw refuse("is not a directory");
+  if (stat.uid !== uid) throw refuse(`belongs to user ${stat.uid}, not to ${uid}`);
+  if ((stat.mode & 0o022) !== 0) throw refuse("can be written by others");
+  const parent = lstatSync(dirname(dir));
+  if ((parent.mode & 0o002) !== 0 && (parent.mode & 0o1000) === 0)
+    throw refuse("lies in a directory where others may rename it (world-writable, not sticky)");
+  if ((stat.mode & 0o777) !== 0o700) chmodSync(dir, 0o700);
+}
+
+/** Writes the endpoint file: complete and durable, or not at all. */
+export function writeEndpoint(path: string, endpoint: Endpoint): void {
+  writeDurably(path, `${JSON.stringify(endpoint)}\n`);
+}
+
+/** A 0600 file by temporary file, fsync, rename, fsync of the directory. Throws IO. */
+export function writeDurably(path: string, text: string): void {
+  const temp = `${path}.${process.pid}.tmp`;
+  try {
+    rmSync(temp, { force: true });
+    const fd = openSync(temp, "wx", 0o600);
+    try {
+      writeFileSync(fd, text);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(temp, path);
+    syncDir(dirname(path));
+  } catch (error) {
+    rmSync(temp, { force: true });
+    throw ioError("writing", path, error);
+  }
+}
+
+function syncDir(dir: string): void {
+  const fd = openSync(dir, "r");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The endpoint, or null when there is none or it cannot be understood: then nobody is taken to be there. */
+export function readEndpoint(path: string): Endpoint | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, "utf8"));
+  } catch {
+    return null;
+  }
+  if (typeof value !== "object" || value === null) return null;
+  const e = value as Partial<Record<keyof Endpoint, unknown>>;
+  const texts = [e.socket, e.state_dir, e.runtime_dir, e.start_time, e.boot_id];
+  if (e.v !== 1 || texts.some((text) => typeof text !== "string")) return null;
+  // 1 and negative numbers must never reach kill().
+  if (!Number.isSafeInteger(e.pid) || (e.pid as number) <= 1) return null;
+  return value as Endpoint;
+}
