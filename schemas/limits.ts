@@ -88,6 +88,10 @@ export const MAX_TASKS_PER_RUN = 50_000;
 export const MAX_PLAN_BYTES = 32 * 1024 * 1024;
 /** YAML aliases multiply; beyond this many the file is refused (a "bomb"). */
 export const MAX_YAML_ALIASES = 100;
+/** A file pattern is no longer than a path may be. */
+export const MAX_PATTERN_CHARS = 4_096;
+/** `{a,b}{c,d}` has four readings; more than this many in one pattern are refused. */
+export const MAX_BRACE_READINGS = 256;
 
 /** S2: thresholds of the plan check; beyond them a warning. */
 export const LINT = {
