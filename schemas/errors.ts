@@ -297,7 +297,7 @@ export function toWireError(error: unknown, requestId?: string): WireError {
 /** From the wire, for clients. */
 export function fromWireError(error: WireError): BusbarError {
   const name = error.data?.code;
-  const known = name !== undefined && name in ERRORS ? name : codeOfNumber(error.code);
+  const known = name !== undefined && Object.hasOwn(ERRORS, name) ? name : codeOfNumber(error.code);
   return new BusbarError(known, error.message, error.data ?? {});
 }
 

@@ -2,13 +2,20 @@
 // PROTOCOL.md. Handlers parse nothing: dispatch has checked the params by this table.
 
 import { z } from "zod";
+import type {
+  ClaimAnswer,
+  FileAnswer,
+  HelloAnswer,
+  ListAnswer,
+  Ping,
+  RunSummary,
+  WorkerAnswer,
+} from "./answers.ts";
+import { ROLES, type Role } from "./answers.ts";
 import type { EventNotice, JournalRecord } from "./events.ts";
 import type { Outcome } from "./job.ts";
-import type { Run, RunStatus, Task } from "./task.ts";
+import type { Run, Task } from "./task.ts";
 import { Cause, Evidence, Id, Oid, Phase, RunSpec, SnapshotInfo, STATES, TaskSpec, Verdict } from "./task.ts";
-
-export const ROLES = ["person", "scheduler", "shim", "agent"] as const;
-export type Role = (typeof ROLES)[number];
 
 /** `T` as a phantom: the result's type, for client stubs. */
 interface MethodDef<P extends z.ZodType = z.ZodType, R = unknown> {
@@ -30,86 +37,6 @@ const none = z.strictObject({});
 const OfTask = { run: Id, task: Id };
 const OfAttempt = { ...OfTask, attempt: z.int().positive() };
 const Text = z.string().max(16_384);
-
-export interface FileAnswer {
-  content: string;
-  encoding: "utf8" | "base64";
-  oid: string;
-  /** "100644", "100755", or "120000": then content is the link's target, which is never followed. */
-  mode: string;
-  size: number;
-  version: number;
-  commit: string;
-  request_id: string;
-  response_time_ms: number;
-}
-
-export interface ListAnswer {
-  version: number;
-  commit: string;
-  files: { path: string; mode: string; oid: string }[];
-  /** Ask again with `after` set to this for more. */
-  next?: string;
-}
-
-export interface RunSummary {
-  run: string;
-  status: RunStatus;
-  repo: string;
-  base: string;
-  base_name: string;
-  branch: string;
-  head: string;
-  created: string;
-  counts: Record<string, number>;
-  total: number;
-  merged: number;
-  gate: "checks" | "none";
-}
-
-export interface Ping {
-  name: "busbar";
-  version: string;
-  protocol: number;
-  pid: number;
-  uptime_ms: number;
-  repo: string;
-  state_dir: string;
-  worker: string | null;
-  live_tasks: number;
-  /** Why nothing can be changed at present, e.g. "state cannot be written: ENOSPC". */
-  degraded?: string;
-}
-
-export interface HelloAnswer {
-  protocol: number;
-  version: string;
-  role: Role;
-  /** Sequence number of the newest durable record. */
-  seq: number;
-  attempt?: { run: string; task: string; attempt: number };
-}
-
-export interface ClaimAnswer {
-  attempt: number;
-  state_version: number;
-  lease_until: string;
-  shim_token: string;
-  agent_token: string;
-  task: Task;
-}
-
-/** What the scheduler gets once, so that configuration has one reader: the bus. */
-export interface WorkerAnswer {
-  worker: string;
-  lease_ms: number;
-  config: import("./config.ts").Config;
-  state_dir: string;
-  runtime_dir: string;
-  runs: Run[];
-  tasks: Task[];
-  seq: number;
-}
 
 export const METHODS = {
   // --- any, also before hello
@@ -437,4 +364,13 @@ export interface Notifications {
   shutdown: { leave_running: boolean };
 }
 
-export { TaskSpec };
+export type {
+  ClaimAnswer,
+  FileAnswer,
+  HelloAnswer,
+  ListAnswer,
+  Ping,
+  RunSummary,
+  WorkerAnswer,
+} from "./answers.ts";
+export { ROLES, type Role, TaskSpec };

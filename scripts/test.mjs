@@ -61,7 +61,7 @@ const bin = (name) => join(ROOT, "node_modules", ".bin", name);
 const CHECKS = [
   { name: "tree", command: [bin("tsx"), "scripts/check-tree.ts"] },
   { name: "types", command: [bin("tsc"), "--noEmit", "-p", "."] },
-  { name: "style", command: [bin("biome"), "check", "--colors=off", "."] },
+  { name: "style", command: [bin("biome"), "check", "--error-on-warnings", "--colors=off", "."] },
   { name: "unused", command: [bin("knip")] },
   {
     name: "schemas",

@@ -1,0 +1,75 @@
+// The tables of PROTOCOL.md as Markdown, and their place in the page.
+
+import { ERRORS, RETIRED_RPC_NUMBERS } from "../../schemas/errors.ts";
+import { METHODS } from "../../schemas/methods.ts";
+
+/** Part of a JSON Schema as zod writes it. */
+interface Schema {
+  type?: string | string[];
+  enum?: unknown[];
+  const?: unknown;
+  items?: Schema;
+  anyOf?: Schema[];
+  properties?: Record<string, Schema>;
+  required?: string[];
+}
+
+/** `text` with all generated parts renewed. Throws when a marker is missing. */
+export function withTables(text: string): string {
+  const parts = { methods: methodTable(), errors: errorTable() };
+  let result = text;
+  for (const [name, table] of Object.entries(parts)) result = replacePart(result, name, table);
+  return result;
+}
+
+function replacePart(text: string, name: string, table: string): string {
+  const begin = `<!-- ${name}:begin -->`;
+  const end = `<!-- ${name}:end -->`;
+  const from = text.indexOf(begin);
+  const to = text.indexOf(end);
+  if (from < 0 || to < from) throw new Error(`PROTOCOL.md has no ${begin} ... ${end}`);
+  return `${text.slice(0, from + begin.length)}\n\n${table}\n\n${text.slice(to)}`;
+}
+
+export function methodTable(): string {
+  const lines = ["| method | who | params | repeatable | recorded as |", "|---|---|---|---|---|"];
+  for (const [name, { roles, params, idempotent, reads }] of Object.entries(METHODS)) {
+    const who = roles === "any" ? "anybody" : roles.join(", ");
+    const shape = describeParams(params.toJSONSchema({ io: "input", unrepresentable: "any" }) as Schema);
+    lines.push(
+      `| \`${name}\` | ${who} | ${shape} | ${idempotent ? "yes" : "no"} | ${reads ? "access" : "event"} |`,
+    );
+  }
+  return lines.join("\n");
+}
+
+/** `{run, task?: string}` in one line, names only where the type says nothing new. */
+function describeParams(schema: Schema): string {
+  const entries = Object.entries(schema.properties ?? {});
+  if (entries.length === 0) return "none";
+  const required = new Set(schema.required ?? []);
+  return entries
+    .map(([name, value]) => `\`${name}${required.has(name) ? "" : "?"}\` ${typeName(value)}`)
+    .join(", ");
+}
+
+function typeName(schema: Schema): string {
+  if (schema.enum) return schema.enum.join("/");
+  if (schema.const !== undefined) return String(schema.const);
+  if (schema.anyOf) return schema.anyOf.map(typeName).join(" or ");
+  if (schema.type === "array") return `[${typeName(schema.items ?? {})}]`;
+  if (Array.isArray(schema.type)) return schema.type.join(" or ");
+  return schema.type ?? "object";
+}
+
+export function errorTable(): string {
+  const lines = ["| number | code | again? | what to do |", "|---|---|---|---|"];
+  const entries = Object.entries(ERRORS).toSorted(([, a], [, b]) => Math.abs(a.rpc) - Math.abs(b.rpc));
+  // JSON-RPC's own first, then ours by number.
+  const own = entries.filter(([, entry]) => entry.rpc > 0);
+  const standard = entries.filter(([, entry]) => entry.rpc < 0);
+  for (const [code, { rpc, retryable, help }] of [...standard, ...own])
+    lines.push(`| ${rpc} | ${code} | ${retryable ? "yes" : "no"} | ${help.replaceAll("|", "\\|")} |`);
+  const retired = RETIRED_RPC_NUMBERS.length > 0 ? RETIRED_RPC_NUMBERS.join(", ") : "none";
+  return `${lines.join("\n")}\n\nRetired numbers (never given again): ${retired}.`;
+}
