@@ -1,0 +1,2 @@
+/** Where the pages of the demo are. */
+export const PAGES = "/pages/";
