@@ -1,0 +1,56 @@
+// Puts the files of a tree on the disk through an index of ours, which then knows their stat data: a later
+// capture reads only what was touched since. Filters are not run: files are as the tree stores them (case 02).
+
+import { copyFile } from "node:fs/promises";
+import type { GitOptions } from "../bus/git/run.ts";
+import { type Control, controlGit } from "./control.ts";
+
+export interface Checkout {
+  work: string;
+  /** Our index; made here. */
+  index: string;
+  tree: string;
+  /** Object store of a submodule, when it is not the superproject's. */
+  objectDir?: string;
+}
+
+export function placeOptions(place: Omit<Checkout, "tree">): GitOptions {
+  return {
+    cwd: place.work,
+    workTree: place.work,
+    indexFile: place.index,
+    ...(place.objectDir === undefined ? {} : { objectDir: place.objectDir }),
+  };
+}
+
+export async function checkoutFull(control: Control, place: Checkout): Promise<void> {
+  await controlGit(control, ["read-tree", "--reset", "-u", place.tree], placeOptions(place));
+}
+
+/** Only `paths` are put on the disk; all others are marked as absent on purpose (skip-worktree). */
+export async function checkoutSparse(
+  control: Control,
+  place: Checkout,
+  paths: readonly string[],
+): Promise<void> {
+  const options = placeOptions(place);
+  await controlGit(control, ["read-tree", place.tree], options);
+  const all = await controlGit(control, ["ls-files", "-z"], { ...options, encoding: "buffer" });
+  await controlGit(control, ["update-index", "-z", "--skip-worktree", "--stdin"], {
+    ...options,
+    input: all.stdoutBuffer,
+  });
+  if (paths.length === 0) return;
+  const present = new Set(all.stdoutBuffer.toString("utf8").split("\0"));
+  const input = paths
+    .filter((path) => present.has(path))
+    .map((path) => `${path}\0`)
+    .join("");
+  await controlGit(control, ["update-index", "-z", "--no-skip-worktree", "--stdin"], { ...options, input });
+  await controlGit(control, ["checkout-index", "-q", "-u", "-z", "--stdin"], { ...options, input });
+}
+
+/** The same stat data for the index that git in the place itself uses. */
+export async function giveIndex(index: string, gitDir: string): Promise<void> {
+  await copyFile(index, `${gitDir}/index`);
+}

@@ -1,0 +1,97 @@
+// The scheduler's own side of git. `control.git` in the state directory holds our configuration and nothing
+// else: no refs, no hooks, no filters, no remotes. Objects are written straight into the user's object store
+// (GIT_OBJECT_DIRECTORY), refs are moved in the user's repository. So no setting of the user's repository,
+// and none of an agent's, is in force where we read trees and write commits (cases 17 to 20).
+
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import type { RepoFacts } from "../bus/git/facts.ts";
+import { type GitOptions, type GitResult, git } from "../bus/git/run.ts";
+import { ioError } from "../schemas/errors.ts";
+
+export interface Control {
+  /** Our bare repository. */
+  gitDir: string;
+  /** The user's common git directory. */
+  repo: string;
+  /** The user's main checkout; null for a bare repository. Read for submodules only. */
+  topLevel: string | null;
+  /** <repo>/objects */
+  objectDir: string;
+  objectFormat: "sha1" | "sha256";
+}
+
+/** Commits, blobs and refs are on the disk before anybody is told of them. */
+const CONFIG = (format: string) => `[core]
+	repositoryformatversion = ${format === "sha256" ? 1 : 0}
+	bare = true
+	fsync = loose-object,pack,pack-metadata,reference
+	fsyncMethod = batch
+	preloadIndex = true
+	looseCompression = 1
+[index]
+	threads = true
+${format === "sha256" ? "[extensions]\n\tobjectFormat = sha256\n" : ""}`;
+
+/** Makes control.git where it is not yet, and brings it up to date with the user's repository. */
+export function openControl(stateDir: string, facts: RepoFacts): Control {
+  const gitDir = join(stateDir, "control.git");
+  try {
+    writeControl(gitDir, facts);
+  } catch (error) {
+    throw ioError("making the control repository", gitDir, error);
+  }
+  return {
+    gitDir,
+    repo: facts.commonDir,
+    topLevel: facts.topLevel,
+    objectDir: join(facts.commonDir, "objects"),
+    objectFormat: facts.objectFormat,
+  };
+}
+
+function writeControl(gitDir: string, facts: RepoFacts): void {
+  for (const dir of ["objects", "refs/heads", "info"])
+    mkdirSync(join(gitDir, dir), { recursive: true, mode: 0o700 });
+  replace(join(gitDir, "HEAD"), "ref: refs/heads/none\n");
+  replace(join(gitDir, "config"), CONFIG(facts.objectFormat));
+  replace(join(gitDir, "info", "exclude"), userExcludes(facts.commonDir));
+  copyShallow(facts.commonDir, gitDir);
+}
+
+function replace(path: string, text: string): void {
+  writeFileSync(`${path}.new`, text, { mode: 0o600 });
+  renameSync(`${path}.new`, path);
+}
+
+/** What the user leaves out of this repository by info/exclude. */
+export function userExcludes(commonDir: string): string {
+  const path = join(commonDir, "info", "exclude");
+  return existsSync(path) ? readFileSync(path, "utf8") : "";
+}
+
+/** Where history ends in a shallow clone; without it git would look for parents that are not there. */
+export function copyShallow(from: string, to: string): void {
+  const path = join(from, "shallow");
+  if (existsSync(path)) copyFileSync(path, join(to, "shallow"));
+  else rmSync(join(to, "shallow"), { force: true });
+}
+
+/** git with our configuration on the user's objects. */
+export function controlGit(control: Control, args: string[], options: GitOptions = {}): Promise<GitResult> {
+  return git(args, { gitDir: control.gitDir, objectDir: control.objectDir, ...options });
+}
+
+/** git on the user's repository itself: for its refs only. */
+export function repoGit(control: Control, args: string[], options: GitOptions = {}): Promise<GitResult> {
+  const env = { GIT_COMMITTER_NAME: "busbar", GIT_COMMITTER_EMAIL: "busbar@localhost", ...options.env };
+  return git(args, { gitDir: control.repo, ...options, env });
+}

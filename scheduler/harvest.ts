@@ -1,0 +1,110 @@
+// Commits that an agent made itself, on any branch, detached or stashed, are kept: packed into the user's
+// object store and named by refs/busbar/attempts/.../agent/<n>, so that no clean-up and no `git gc` of the
+// user loses them (cases 14, 24, 25). Best effort, bounded; what could not be kept is said, and then the
+// workspace must stay (archive.ts).
+
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { BusbarError } from "../schemas/errors.ts";
+import { type AttemptRef, agentTipRef, isOid } from "../schemas/ids.ts";
+import { headOid, readAgentGit, withAgentObjects } from "./agent-git.ts";
+import { type Control, controlGit, repoGit } from "./control.ts";
+
+export interface HarvestOrder {
+  control: Control;
+  work: string;
+  ref: AttemptRef;
+  base: string;
+}
+
+export interface Harvested {
+  /** Refs that keep the agent's commits now. */
+  tips: number;
+  /** What could not be kept, one sentence each. */
+  problems: string[];
+}
+
+/** Heads looked at; a log may name thousands. */
+const MAX_TIPS = 200;
+/** An agent's commits beyond this are left in the workspace. */
+const MAX_HARVEST_BYTES = 1024 * 1024 * 1024;
+
+export async function harvest(order: HarvestOrder): Promise<Harvested> {
+  const problems: string[] = [];
+  const agent = readAgentGit(order.work);
+  if (agent.state !== "there") return { tips: 0, problems };
+  const named = [headOid(agent), ...agent.refs.values(), ...agent.logged].filter(isOid);
+  const all = [...new Set(named)].filter((oid) => oid !== order.base);
+  if (all.length > MAX_TIPS)
+    problems.push(`${all.length} commits are named by refs and logs; ${MAX_TIPS} are kept`);
+  try {
+    const tips = await ownTips(order, all.slice(0, MAX_TIPS));
+    if (tips.length === 0) return { tips: 0, problems };
+    await pack(order, tips);
+    await nameTips(order, tips);
+    return { tips: tips.length, problems };
+  } catch (error) {
+    if (!(error instanceof BusbarError)) throw error;
+    problems.push(`the agent's own commits could not be kept: ${error.message}`);
+    return { tips: 0, problems };
+  }
+}
+
+/** Of `oids`, the commits that are there, are not in the base's history and are not in another's history. */
+async function ownTips({ control, work, base }: HarvestOrder, oids: readonly string[]): Promise<string[]> {
+  if (oids.length === 0 || !hasObjects(work)) return [];
+  const place = withAgentObjects(control, work);
+  const checked = await controlGit(control, ["cat-file", "--batch-check=%(objectname) %(objecttype)"], {
+    ...place,
+    input: oids.map((oid) => `${oid}^{commit}\n`).join(""),
+  });
+  const commits = checked.stdout.split("\n").flatMap((line) => {
+    const [oid, type] = line.split(" ");
+    return type === "commit" && isOid(oid) ? [oid] : [];
+  });
+  if (commits.length === 0) return [];
+  const fresh = await controlGit(
+    control,
+    ["rev-list", "--no-walk=unsorted", ...new Set(commits), `^${base}`],
+    {
+      ...place,
+    },
+  );
+  const named = new Set(commits);
+  const own = fresh.stdout.split("\n").filter((oid) => named.has(oid));
+  if (own.length < 2) return own;
+  const independent = await controlGit(control, ["merge-base", "--independent", ...own], place);
+  return independent.stdout.split("\n").filter(isOid);
+}
+
+function hasObjects(work: string): boolean {
+  try {
+    return readdirSync(join(work, ".git", "objects")).length > 0;
+  } catch {
+    return false;
+  }
+}
+
+async function pack({ control, work, base }: HarvestOrder, tips: readonly string[]): Promise<void> {
+  const place = withAgentObjects(control, work);
+  const usage = await controlGit(
+    control,
+    ["rev-list", "--objects", "--disk-usage", ...tips, `^${base}`],
+    place,
+  );
+  if (Number(usage.stdout) > MAX_HARVEST_BYTES) {
+    throw new BusbarError(
+      "FILE_TOO_LARGE",
+      `they hold ${usage.stdout.trim()} bytes, at most ${MAX_HARVEST_BYTES} are taken`,
+      {},
+    );
+  }
+  const args = ["pack-objects", "-q", "--revs", "--threads=1", join(control.objectDir, "pack", "pack")];
+  await controlGit(control, args, { ...place, input: `${tips.join("\n")}\n^${base}\n` });
+}
+
+/** One transaction. The same harvest again names the same. */
+async function nameTips({ control, ref }: HarvestOrder, tips: readonly string[]): Promise<void> {
+  const lines = [...tips].sort().map((oid, n) => `update ${agentTipRef(ref, n + 1)} ${oid}\n`);
+  await repoGit(control, ["update-ref", "--no-deref", "--stdin"], { input: lines.join("") });
+}

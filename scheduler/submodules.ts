@@ -1,0 +1,68 @@
+// Submodules in a workspace or clean place: each gets a small repository of its own with borrowed objects and
+// the commit that the superproject names (case 01). Changes inside them are found, never captured.
+
+import { mkdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { submodulesOf } from "../bus/git/submodules.ts";
+import { parseRaw, showName, splitNul } from "../bus/git/tree.ts";
+import { checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
+import { type Control, controlGit } from "./control.ts";
+import { writeOwnRepo } from "./own-repo.ts";
+
+export interface PlacedSubmodule {
+  path: string;
+  oid: string;
+  index: string;
+  objectDir: string;
+}
+
+/** Populates all submodules of `commit` below `work`; indexes of ours go to `indexDir`. Outer before inner. */
+export async function placeSubmodules(
+  control: Control,
+  commit: string,
+  work: string,
+  indexDir: string,
+): Promise<PlacedSubmodule[]> {
+  const found = await submodulesOf({ commonDir: control.repo, topLevel: control.topLevel }, commit);
+  const placed: PlacedSubmodule[] = [];
+  for (const [n, submodule] of found.entries()) {
+    const dir = join(work, submodule.path);
+    const index = join(indexDir, `sub-${n}.index`);
+    const objectDir = join(submodule.gitDir, "objects");
+    mkdirSync(dirname(index), { recursive: true });
+    mkdirSync(dir, { recursive: true });
+    await checkoutFull(control, { work: dir, index, tree: submodule.oid, objectDir });
+    writeOwnRepo({
+      gitDir: join(dir, ".git"),
+      objectFormat: control.objectFormat,
+      from: submodule.gitDir,
+      commit: submodule.oid,
+      excludes: "",
+    });
+    await giveIndex(index, join(dir, ".git"));
+    placed.push({ path: submodule.path, oid: submodule.oid, index, objectDir });
+  }
+  return placed;
+}
+
+/** Paths (from the top of the superproject) that differ from what was placed; at most `limit`. */
+export async function submoduleChanges(
+  control: Control,
+  work: string,
+  placed: readonly PlacedSubmodule[],
+  limit = 50,
+): Promise<string[]> {
+  const changes: string[] = [];
+  for (const { path, index, objectDir } of placed) {
+    const options = placeOptions({ work: join(work, path), index, objectDir });
+    const ok = { ...options, encoding: "buffer" as const, okExits: [0, 1] };
+    await controlGit(control, ["update-index", "-q", "--refresh"], ok);
+    const [changed, added] = await Promise.all([
+      controlGit(control, ["diff-files", "-z", "--raw", "--no-renames", "--ignore-submodules=all"], ok),
+      controlGit(control, ["ls-files", "-z", "-o", "--exclude-standard"], ok),
+    ]);
+    const names = [...parseRaw(changed.stdoutBuffer).map((c) => c.name), ...splitNul(added.stdoutBuffer)];
+    changes.push(...names.map((name) => `${path}/${showName(name)}`));
+  }
+  return changes.slice(0, limit);
+}

@@ -1,0 +1,120 @@
+// The directory world of one attempt (design section 7): `work/` with a repository of its own.
+//   1. Files are put on the disk through our private index `<dir>/index`.
+//   2. The repository `work/.git` is written: borrowed objects, branch busbar/<task>/<attempt>, no remotes,
+//      no hooks, nothing shared with the user's repository or with a sibling (cases 13, 19, 25).
+//   3. Submodules are populated offline.
+//   4. Verified: HEAD is the base, the top is `work`. `workspace.json` says how it was made.
+// Any failure removes what was made: WORKSPACE_FAILED with git's words.
+
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gitLine } from "../bus/git/run.ts";
+import { BusbarError } from "../schemas/errors.ts";
+import { type AttemptRef, attemptLabel } from "../schemas/ids.ts";
+import { checkoutFull, checkoutSparse, giveIndex } from "./checkout.ts";
+import { type Control, userExcludes } from "./control.ts";
+import { writeOwnRepo } from "./own-repo.ts";
+import { type PlacedSubmodule, placeSubmodules } from "./submodules.ts";
+
+export interface WorkspaceOrder {
+  control: Control;
+  /** The attempt's directory; made (0700) where it is not. */
+  dir: string;
+  ref: AttemptRef;
+  base: string;
+  checkout: "full" | "sparse";
+  /** For sparse: the paths (not globs) that are put on the disk. */
+  sparsePaths?: readonly string[];
+}
+
+export interface Workspace {
+  dir: string;
+  work: string;
+  /** Our index, with the stat data of the checkout. Outside `work`: an agent's git never uses it. */
+  index: string;
+  sparse: boolean;
+  submodules: PlacedSubmodule[];
+}
+
+const FACTS = "workspace.json";
+
+export function workspaceBranch(ref: AttemptRef): string {
+  return `busbar/${ref.task}/${ref.attempt}`;
+}
+
+export async function makeWorkspace(order: WorkspaceOrder): Promise<Workspace> {
+  const { dir } = order;
+  const work = join(dir, "work");
+  const made = [work, join(dir, "index"), join(dir, "index.lock"), join(dir, "sub"), join(dir, FACTS)];
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    // Fails where something is: a workspace is never made over another.
+    mkdirSync(work, { mode: 0o700 });
+  } catch (cause) {
+    throw workspaceFailed(order, cause);
+  }
+  try {
+    return await fill(order, work);
+  } catch (cause) {
+    for (const path of made) rmSync(path, { recursive: true, force: true, maxRetries: 3 });
+    throw workspaceFailed(order, cause);
+  }
+}
+
+async function fill(order: WorkspaceOrder, work: string): Promise<Workspace> {
+  const { control, dir, base } = order;
+  const index = join(dir, "index");
+  const gitDir = join(work, ".git");
+  const sparse = order.checkout === "sparse";
+  if (sparse) await checkoutSparse(control, { work, index, tree: base }, order.sparsePaths ?? []);
+  else await checkoutFull(control, { work, index, tree: base });
+  writeOwnRepo({
+    gitDir,
+    objectFormat: control.objectFormat,
+    from: control.repo,
+    commit: base,
+    branch: workspaceBranch(order.ref),
+    sparse,
+    excludes: userExcludes(control.repo),
+  });
+  await giveIndex(index, gitDir);
+  const submodules = await placeSubmodules(control, base, work, join(dir, "sub"));
+  await verifyPlace(work, base);
+  const workspace: Workspace = { dir, work, index, sparse, submodules };
+  writeFileSync(join(dir, FACTS), `${JSON.stringify({ v: 1, base, sparse, submodules })}\n`);
+  return workspace;
+}
+
+/** What an attempt's directory was made as; for a scheduler that takes it over after a restart. */
+export function openWorkspace(dir: string): Workspace {
+  const facts = JSON.parse(readFileSync(join(dir, FACTS), "utf8"));
+  return {
+    dir,
+    work: join(dir, "work"),
+    index: join(dir, "index"),
+    sparse: facts.sparse === true,
+    submodules: Array.isArray(facts.submodules) ? facts.submodules : [],
+  };
+}
+
+/** The place answers for itself: its own top, at the commit wanted (case 13). */
+export async function verifyPlace(work: string, commit: string): Promise<void> {
+  const answer = await gitLine(["rev-parse", "--show-toplevel", "HEAD"], {
+    cwd: work,
+    trust: [work],
+    env: { GIT_CEILING_DIRECTORIES: join(work, "..") },
+  });
+  if (answer !== `${work}\n${commit}`) {
+    throw new BusbarError("WORKSPACE_FAILED", `${work} answers as ${JSON.stringify(answer)}`, { path: work });
+  }
+}
+
+function workspaceFailed(order: WorkspaceOrder, cause: unknown): BusbarError {
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new BusbarError(
+    "WORKSPACE_FAILED",
+    `making the workspace of ${attemptLabel(order.ref)} in ${order.dir}: ${why}`,
+    { path: order.dir, ...(cause instanceof BusbarError ? { cause: cause.code } : {}) },
+    { cause },
+  );
+}
