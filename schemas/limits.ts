@@ -42,6 +42,19 @@ export const MAX_LIST_ENTRIES = 10_000;
 export const HEARTBEAT_MS = 5_000;
 /** A running attempt without a sign of life for this long is lost; must exceed 3 heartbeats. */
 export const LEASE_MS = 60_000;
+/** A shim that could not register by then starts nothing and reports that. */
+export const REGISTER_WAIT_MS = 60_000;
+/** The shim looks at its tree (usage, deadline) this often. */
+export const SAMPLE_MS = 1_000;
+/** An outcome that nobody took for this long stays in the outbox only. */
+export const REPORT_GIVE_UP_MS = 24 * 3600_000;
+/** Connections that one agent may hold open at its task socket. */
+export const MAX_TASK_CONNECTIONS = 64;
+/** A connection at the task socket waits this long for a bus that is away. */
+export const TASK_SOCKET_WAIT_MS = 10_000;
+/** A shim's job: read from its standard input, at most this long and this much. */
+export const JOB_READ_MS = 5_000;
+export const MAX_JOB_BYTES = 8 * 1024 * 1024;
 /** A shim that found the bus away tries again after 100 ms, doubled up to this. */
 export const RECONNECT_MAX_MS = 5_000;
 
@@ -50,6 +63,8 @@ export const DEFAULT_TIMEOUT_S = 600;
 export const MAX_TIMEOUT_S = 24 * 3600;
 /** Between TERM and KILL. */
 export const KILL_GRACE_MS = 5_000;
+/** The same for what a process left behind when it ended by itself: `status.done` is due within 1 s (W10). */
+export const LEFTOVER_GRACE_MS = 300;
 /** How long the shim goes on killing and looking before it reports survivors. */
 export const KILL_SETTLE_MS = 10_000;
 /** After the exit of the process its output is drained for at most this long. */
@@ -86,8 +101,10 @@ export const NOFILE_SANDBOX = 1_024;
 export const MAX_ID_CHARS = 64;
 export const MAX_TASKS_PER_RUN = 50_000;
 export const MAX_PLAN_BYTES = 32 * 1024 * 1024;
-/** YAML aliases multiply; beyond this many the file is refused (a "bomb"). */
-export const MAX_YAML_ALIASES = 100;
+/** YAML aliases multiply; when they stand for more values than this the file is refused (a "bomb"). */
+export const MAX_ALIASED_VALUES = 50_000;
+/** The YAML parser reads less than 1 MB a second; larger plans are written as JSON or as several files. */
+export const MAX_YAML_BYTES = 8 * 1024 * 1024;
 /** A file pattern is no longer than a path may be. */
 export const MAX_PATTERN_CHARS = 4_096;
 /** `{a,b}{c,d}` has four readings; more than this many in one pattern are refused. */
@@ -100,6 +117,13 @@ export const LINT = {
   minGoalChars: 300,
   maxGoalChars: 800,
   maxExpectedLines: 500,
+} as const;
+
+/** L2, L3: `limits: {preset: ...}` in a plan; medium is what practitioners give one agent. */
+export const LIMIT_PRESETS = {
+  small: { memory: 512 * 1024 ** 2, pids: 64 },
+  medium: { memory: 1024 ** 3, pids: 256 },
+  large: { memory: 4 * 1024 ** 3, pids: 1_024 },
 } as const;
 
 /** S3: attempts at once when neither plan nor configuration says: by cores, within these bounds. */

@@ -1,0 +1,75 @@
+// From the facts of an ended process to the Outcome that is reported. Pure.
+
+import type { EndReason, Outcome, ShimJob } from "../schemas/job.ts";
+import type { LogSummary } from "./log.ts";
+import type { Ending } from "./process.ts";
+
+/** Times and figures of one process. */
+export interface Measured {
+  /** ISO 8601, UTC. */
+  started: string;
+  ended: string;
+  duration_ms: number;
+  peak_rss: number;
+  cpu_ms: number;
+  limits_missing: string[];
+}
+
+/** A shell says a signal of its child as 128 + number. */
+const SHELL_SIGNAL = 128;
+const SIGXCPU = 24;
+const SIGXFSZ = 25;
+
+/** `redact` is applied to all text that came from the process. */
+export function makeOutcome(
+  job: ShimJob,
+  ending: Ending,
+  log: LogSummary,
+  measured: Measured,
+  redact: (text: string) => string,
+): Outcome {
+  const named = (list: Ending["leftovers"]) => list.map((p) => ({ pid: p.pid, command: redact(p.command) }));
+  const limit = limitHit(job.limits, ending);
+  const detail = limit ?? ending.detail;
+  const outcome: Outcome = {
+    v: 1,
+    ref: job.ref,
+    kind: job.kind,
+    name: job.name,
+    reason: limit === undefined ? ending.reason : "limit",
+    exit: ending.exit,
+    signal: ending.signal,
+    started: measured.started,
+    ended: measured.ended,
+    duration_ms: Math.round(measured.duration_ms),
+    killed_with: ending.killed_with,
+    leftovers: named(ending.leftovers),
+    survivors: named(ending.survivors),
+    certain: false,
+    peak_rss: measured.peak_rss,
+    cpu_ms: measured.cpu_ms,
+    log_bytes: log.bytes,
+    log_dropped: log.dropped,
+    log_tail: log.tail,
+    limits_missing: measured.limits_missing,
+  };
+  if (detail !== undefined) outcome.detail = redact(detail);
+  return outcome;
+}
+
+/** An ending of a process that never ran. */
+export function notStarted(reason: EndReason, detail: string): Ending {
+  return { reason, exit: null, signal: null, killed_with: [], leftovers: [], survivors: [], detail };
+}
+
+/** Which rlimit ended the process, as far as its own end shows. */
+function limitHit(limits: ShimJob["limits"], ending: Ending): string | undefined {
+  if (ending.reason !== "exit" && ending.reason !== "signal") return undefined;
+  const by = (name: string, number: number) =>
+    ending.signal === name || ending.exit === SHELL_SIGNAL + number;
+  if (limits.cpu_s !== undefined && by("SIGXCPU", SIGXCPU))
+    return `cpu_s: a process used more than ${limits.cpu_s} s of CPU time`;
+  if (limits.fsize !== undefined && by("SIGXFSZ", SIGXFSZ))
+    return `fsize: a process wrote a file of more than ${limits.fsize} bytes`;
+  return undefined;
+}

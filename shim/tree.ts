@@ -1,0 +1,110 @@
+// Who belongs to the process of a job. Two ways of asking:
+//
+// - `sample` (once a second): walks down from what is known by /proc/PID/task/*/children. Costs the tree, not the
+//   machine. Everything seen is remembered by pid and start time, so that a child stays known after its parent
+//   has died and init has adopted it.
+// - `scan` (at the end): one pass over all of /proc. A process belongs when it carries the mark in its
+//   environment, is in the session or group of the root, or descends from something known.
+//
+// Neither is certain: a process that forks away, drops its environment and changes its session between two
+// samples is missed. Only a cgroup or a PID namespace can prove that nobody is left.
+
+import { childrenOf, hasEnvironment, listPids, type Proc, pageBytes, readProc } from "./proc.ts";
+
+export interface Usage {
+  /** Bytes resident, summed over the tree. */
+  rss: number;
+  cpu_ms: number;
+  processes: number;
+}
+
+export class Tree {
+  readonly root: { pid: number; start: number };
+  readonly #mark: string;
+  readonly #known = new Map<number, number>();
+  readonly #pageBytes = pageBytes();
+  /** While somebody lives in the group or session of the root, its number cannot be given to others. */
+  #groupLives = true;
+
+  /** `mark` is the whole environment entry, "NAME=value". */
+  constructor(rootPid: number, mark: string) {
+    this.root = { pid: rootPid, start: readProc(rootPid)?.start ?? 0 };
+    this.#mark = mark;
+    this.#known.set(rootPid, this.root.start);
+  }
+
+  /** What the tree uses now. */
+  sample(): Usage {
+    const usage: Usage = { rss: 0, cpu_ms: 0, processes: 0 };
+    const queue = [...this.#known.keys()];
+    const seen = new Set<number>(queue);
+    for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
+      const proc = this.#look(pid);
+      if (!proc) continue;
+      this.#known.set(pid, proc.start);
+      if (proc.dead) continue;
+      usage.rss += proc.rssPages * this.#pageBytes;
+      usage.cpu_ms += proc.cpuMs;
+      usage.processes += 1;
+      for (const child of childrenOf(pid) ?? []) {
+        if (seen.has(child)) continue;
+        seen.add(child);
+        queue.push(child);
+      }
+    }
+    return usage;
+  }
+
+  /** The process under a pid, forgotten when it is gone or another has its number. */
+  #look(pid: number): Proc | undefined {
+    const proc = readProc(pid);
+    const start = this.#known.get(pid);
+    if (proc && (start === undefined || start === proc.start)) return proc;
+    if (start !== undefined && pid !== this.root.pid) this.#known.delete(pid);
+    return undefined;
+  }
+
+  /** All that belong and are alive, the root first when it is among them. */
+  scan(): Proc[] {
+    const all = new Map<number, Proc>();
+    for (const pid of listPids()) {
+      const proc = pid === process.pid ? undefined : readProc(pid);
+      if (proc) all.set(pid, proc);
+    }
+    const ours = new Map<number, Proc>();
+    for (const proc of all.values()) if (this.#belongs(proc)) ours.set(proc.pid, proc);
+    this.#addDescendants(ours, all);
+    this.#groupLives &&= [...ours.values()].some((p) => this.#inGroup(p));
+    const alive = [...ours.values()].filter((p) => !p.dead && p.pid > 1);
+    for (const proc of alive) this.#known.set(proc.pid, proc.start);
+    return alive.sort((a, b) => Number(b.pid === this.root.pid) - Number(a.pid === this.root.pid));
+  }
+
+  #belongs(proc: Proc): boolean {
+    if (this.#known.get(proc.pid) === proc.start) return true;
+    if (proc.start < this.root.start) return false;
+    if (this.#groupLives && this.#inGroup(proc)) return true;
+    return !proc.dead && hasEnvironment(proc.pid, this.#mark);
+  }
+
+  #inGroup(proc: Proc): boolean {
+    return proc.pgrp === this.root.pid || proc.sid === this.root.pid;
+  }
+
+  #addDescendants(ours: Map<number, Proc>, all: Map<number, Proc>): void {
+    for (let grown = true; grown; ) {
+      grown = false;
+      for (const proc of all.values()) {
+        if (ours.has(proc.pid) || !ours.has(proc.ppid)) continue;
+        ours.set(proc.pid, proc);
+        grown = true;
+      }
+    }
+  }
+}
+
+/** True while exactly this process (not another under its number) runs. */
+export function isAlive(proc: { pid: number; start: number }): boolean {
+  const now = readProc(proc.pid);
+  return now !== undefined && !now.dead && now.start === proc.start;
+}

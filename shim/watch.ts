@@ -1,0 +1,77 @@
+// Eyes on a running process: its deadline, its use of the machine, and the heartbeat. The deadline is insured
+// twice, by a timer of its own and by every sample, both on the clock that never jumps (S5).
+
+import type { Clock } from "../schemas/ports.ts";
+import type { Measured } from "./outcome.ts";
+import { readProc } from "./proc.ts";
+import type { Tree, Usage } from "./tree.ts";
+
+/** The first look: short processes end before the first regular sample. */
+const FIRST_SAMPLE_MS = 50;
+
+export interface WatchOptions {
+  timeoutMs: number;
+  sampleMs: number;
+  heartbeatMs: number;
+  onTimeout(): void;
+  onHeartbeat(usage: Usage): void;
+}
+
+export class Watch {
+  readonly #tree: Tree;
+  readonly #clock: Clock;
+  readonly #o: WatchOptions;
+  readonly #started: { at: number; monotonic: number };
+  readonly #timers: NodeJS.Timeout[];
+  #ended: { at: number; monotonic: number } | undefined;
+  #latest: Usage = { rss: 0, cpu_ms: 0, processes: 0 };
+  #peakRss = 0;
+  #cpuMs = 0;
+
+  constructor(tree: Tree, clock: Clock, options: WatchOptions) {
+    this.#tree = tree;
+    this.#clock = clock;
+    this.#o = options;
+    this.#started = this.#now();
+    this.#timers = [
+      setTimeout(() => options.onTimeout(), options.timeoutMs),
+      setTimeout(() => this.#sample(), FIRST_SAMPLE_MS),
+      setInterval(() => this.#sample(), options.sampleMs),
+      setInterval(() => options.onHeartbeat(this.#latest), options.heartbeatMs),
+    ];
+  }
+
+  /** The process itself has ended; its descendants may not have. */
+  processEnded(): void {
+    this.#ended ??= this.#now();
+  }
+
+  stop(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.processEnded();
+    // What the children of the shim, and theirs that they waited for, have used in all.
+    this.#cpuMs = Math.max(this.#cpuMs, readProc(process.pid)?.childCpuMs ?? 0);
+  }
+
+  measured(): Omit<Measured, "limits_missing"> {
+    const ended = this.#ended ?? this.#now();
+    return {
+      started: new Date(this.#started.at).toISOString(),
+      ended: new Date(ended.at).toISOString(),
+      duration_ms: ended.monotonic - this.#started.monotonic,
+      peak_rss: this.#peakRss,
+      cpu_ms: this.#cpuMs,
+    };
+  }
+
+  #sample(): void {
+    this.#latest = this.#tree.sample();
+    this.#peakRss = Math.max(this.#peakRss, this.#latest.rss);
+    this.#cpuMs = Math.max(this.#cpuMs, this.#latest.cpu_ms);
+    if (this.#clock.monotonic() - this.#started.monotonic >= this.#o.timeoutMs) this.#o.onTimeout();
+  }
+
+  #now(): { at: number; monotonic: number } {
+    return { at: this.#clock.now(), monotonic: this.#clock.monotonic() };
+  }
+}

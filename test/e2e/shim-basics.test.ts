@@ -1,0 +1,121 @@
+// The shim on ordinary programs: exit codes, output, environment, files, exactly as its contract says.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import test from "node:test";
+import { type ShimRun, shimWorld } from "../helpers/shim-run.ts";
+
+const sh = (line: string) => ["/bin/sh", "-c", line];
+const pidFile = (run: ShimRun) => JSON.parse(readFileSync(join(run.job.dir, "shim.json"), "utf8"));
+
+test("registers before the process starts, reports its end, and leaves the files in order", async (t) => {
+  const world = await shimWorld(t);
+  const run = world.start(
+    world.job(sh('test -f "$W/a/shim.json" && echo hello; printf "last line"; exit 3')),
+  );
+  const outcome = await run.end();
+  assert.equal(await run.exited, 0);
+  assert.deepEqual(
+    world.bus.calls.map((c) => c.method).filter((m) => m !== "heartbeat"),
+    ["hello", "register", "complete"],
+  );
+  const { reason, exit, signal, leftovers, survivors, killed_with } = outcome;
+  assert.deepEqual(
+    { reason, exit, signal, leftovers, survivors, killed_with },
+    { reason: "exit", exit: 3, signal: null, leftovers: [], survivors: [], killed_with: [] },
+  );
+  assert.equal(run.log(), "hello\nlast line");
+  assert.equal(outcome.log_tail, "hello\nlast line");
+  assert.equal(outcome.log_bytes, 15);
+  assert.deepEqual(run.outbox(), outcome);
+  assert.ok(run.exists("outbox.json.ack"));
+  const done = JSON.parse(readFileSync(join(run.job.dir, "status.done"), "utf8"));
+  assert.deepEqual(done, { v: 1, reason: "exit", exit: 3, signal: null, ended: outcome.ended });
+  for (const file of ["agent.log", "outbox.json", "shim.json", "status.done"])
+    assert.equal(statSync(join(run.job.dir, file)).mode & 0o777, 0o600, file);
+  const self = pidFile(run);
+  assert.equal(self.pid, run.child.pid);
+  const registered = world.bus.of("register")[0]?.params;
+  assert.deepEqual(registered, { kind: "agent", name: "agent", pid: self.pid, start_time: self.start_time });
+});
+
+test("/dev/stdout, /dev/stderr and standard input work as programs expect", async (t) => {
+  const world = await shimWorld(t);
+  const run = world.start(
+    world.job(sh("echo one > /dev/stdout; echo two > /dev/stderr; cat; echo three >&2")),
+  );
+  assert.equal((await run.end()).exit, 0);
+  assert.equal(run.log(), "one\ntwo\nthree\n");
+});
+
+test("W4: the environment is the job's and nothing of the shim's; the locale is UTF-8", async (t) => {
+  const world = await shimWorld(t);
+  const run = world.start(world.job(sh("env"), { env: { LC_ALL: "POSIX", A: "1" } }));
+  await run.end();
+  const env = new Map(
+    run
+      .log()
+      .trim()
+      .split("\n")
+      .map((l) => l.split(/=(.*)/s) as [string, string]),
+  );
+  for (const own of ["PWD", "OLDPWD", "SHLVL", "_"]) env.delete(own); // the shell's own
+  const { BUSBAR_MARK: mark, ...rest } = Object.fromEntries(env);
+  assert.match(mark ?? "", /^[0-9a-f]{32}$/);
+  assert.deepEqual(rest, {
+    PATH: process.env.PATH,
+    HOME: run.job.dir,
+    LC_ALL: "C.UTF-8",
+    LANG: "C.UTF-8",
+    A: "1",
+    W: world.dir,
+    BB_TEST_WORLD: world.entry.split("=")[1],
+    BUSBAR_ATTEMPT: "r/t#1",
+  });
+});
+
+test("a process ended by a signal says which", async (t) => {
+  const world = await shimWorld(t);
+  const outcome = await world.start(world.job(sh("kill -SEGV $$"))).end();
+  assert.deepEqual([outcome.reason, outcome.exit, outcome.signal], ["signal", null, "SIGSEGV"]);
+});
+
+for (const [what, argv, cwd, detail] of [
+  ["no such program", ["busbar-no-such-program"], undefined, /there is no program busbar-no-such-program/],
+  ["a file that is not executable", ["/etc/passwd"], undefined, /\/etc\/passwd is not executable/],
+  ["no such directory", ["/bin/true"], "/nowhere/at/all", /\/nowhere\/at\/all does not exist/],
+] as const)
+  test(`${what} is spawn_failed, with the reason`, async (t) => {
+    const world = await shimWorld(t);
+    const run = world.start(world.job([...argv], cwd ? { cwd } : {}));
+    const outcome = await run.end();
+    assert.equal(outcome.reason, "spawn_failed");
+    assert.match(outcome.detail ?? "", detail);
+    assert.ok(existsSync(join(run.job.dir, "status.done")));
+  });
+
+test("L2: open files are limited, soft and hard alike; a CPU limit is named as the reason", async (t) => {
+  const world = await shimWorld(t);
+  const limits = { core: 0, nofile: 100, cpu_s: 1 };
+  const run = world.start(
+    world.job(sh("ulimit -Sn; ulimit -Hn; ulimit -c; while :; do :; done"), { limits }),
+  );
+  const outcome = await run.end();
+  assert.equal(run.log(), "100\n100\n0\n");
+  assert.equal(outcome.reason, "limit");
+  assert.match(outcome.detail ?? "", /cpu_s/);
+  assert.ok(outcome.cpu_ms >= 900, `cpu_ms ${outcome.cpu_ms}`);
+});
+
+test("heartbeats carry the use of the whole tree", async (t) => {
+  const world = await shimWorld(t);
+  const run = world.start(world.job(sh("sleep 1.5 & sleep 1.5 & wait")));
+  const outcome = await run.end();
+  const usages = world.bus.of("heartbeat").map((c) => c.params.usage as { processes: number; rss: number });
+  assert.ok(
+    usages.some((u) => u.processes === 3 && u.rss > 0),
+    JSON.stringify(usages),
+  );
+  assert.ok(outcome.peak_rss > 0);
+});
