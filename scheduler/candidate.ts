@@ -1,6 +1,6 @@
 // The commit that would be the new head (design section 3.5): the attempt's change merged onto the head
-// without a work tree, by git's machine format. No merge driver, no `union`, no rename guess: a path that both
-// sides changed apart is a conflict, and the task goes back (cases 25, 46, 49).
+// without a work tree, by git's machine format. No merge driver, no `union`, no edit that follows a rename:
+// what both sides changed apart is a conflict, and the task goes back (cases 25, 46, 49).
 
 import { showName, splitNul } from "../bus/git/tree.ts";
 import { BusbarError } from "../schemas/errors.ts";
@@ -63,7 +63,27 @@ async function mergeTrees(
       `git merge-tree of ${order.commit} onto ${order.head} gave no tree`,
       {},
     );
-  return result.exit === 0 ? { tree: oid } : { paths: paths.filter((path) => path !== "").map(showName) };
+  if (result.exit !== 0) return { paths: paths.filter((path) => path !== "").map(showName) };
+  const strayed = await strayedPaths(order, oid);
+  return strayed.length > 0 ? { paths: strayed } : { tree: oid };
+}
+
+/**
+ * Paths that the merge changed on the head although the attempt did not: git (some versions whatever is
+ * configured) carries an edit over to the new name of a file that was renamed since. Nobody allowed the task to
+ * change that path, so it is a conflict.
+ */
+async function strayedPaths(
+  { control, base, commit, head }: CandidateOrder,
+  tree: string,
+): Promise<string[]> {
+  const names = async (from: string, to: string) => {
+    const args = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", from, to];
+    return splitNul((await controlGit(control, args, { encoding: "buffer" })).stdoutBuffer);
+  };
+  const [own, done] = await Promise.all([names(base, commit), names(head, tree)]);
+  const allowed = new Set(own);
+  return done.filter((name) => !allowed.has(name)).map(showName);
 }
 
 /**

@@ -4,12 +4,23 @@
 // A directory or file that the agent closed to reading (chmod) is opened again and the scan repeated: what
 // cannot be read must not pass for deleted.
 
-import { chmodSync, type Dirent, lstatSync, readdirSync, type Stats } from "node:fs";
-import { copyFile, lstat, readlink } from "node:fs/promises";
+import { chmodSync, type Stats } from "node:fs";
+import { copyFile, lstat, readlink, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { EXECUTABLE, GITLINK, LINK, parseRaw, type RawChange, REGULAR, splitNul } from "../bus/git/tree.ts";
+import {
+  EXECUTABLE,
+  GITLINK,
+  LINK,
+  parseRaw,
+  type RawChange,
+  REGULAR,
+  showName,
+  splitNul,
+} from "../bus/git/tree.ts";
 import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
+import { openTree } from "./open-tree.ts";
+import type { Workspace } from "./workspace.ts";
 
 /** How a path stands on the disk. `gone` also for paths below something that is no directory any more. */
 export type OnDisk =
@@ -53,7 +64,7 @@ const MAX_IGNORED = 1_000;
 export async function scan(place: ScanPlace): Promise<Scan> {
   await copyFile(place.index, place.scratch);
   let found = await ask(place);
-  if (found.complaints && openAll(place.work)) found = await ask(place);
+  if (found.complaints && openTree(place.work, ".git")) found = await ask(place);
   const tracked = parseRaw(found.tracked);
   const others = splitNul(found.others);
   const nested = others.filter((name) => name.endsWith("/")).map((name) => name.slice(0, -1));
@@ -142,30 +153,19 @@ export function nameIn(work: string, name: string): Buffer {
   return Buffer.concat([Buffer.from(`${work}/`, "utf8"), Buffer.from(name, "latin1")]);
 }
 
-/** Directories below `work` that we may not enter are opened; true when there was one. */
-function openAll(work: string): boolean {
-  let opened = false;
-  const visit = (dir: string) => {
-    const { mode } = lstatSync(dir);
-    if ((mode & 0o700) !== 0o700) {
-      chmodSync(dir, (mode & 0o7777) | 0o700);
-      opened = true;
-    }
-    let entries: Dirent[] = [];
-    try {
-      entries = readdirSync(dir, { withFileTypes: true });
-    } catch {
-      return;
-    }
-    for (const entry of entries)
-      if (entry.isDirectory() && entry.name !== ".git") visit(join(dir, entry.name));
-  };
-  visit(work);
-  return opened;
-}
-
 /** A link's mode, for changes that are not regular files. */
 export function modeOf(disk: OnDisk): string {
   if (disk.is === "file") return disk.mode;
   return disk.is === "link" ? LINK : "";
+}
+
+/** The paths that differ from the checkout at this moment (in text; ignored files and submodules are not listed). */
+export async function touchedPaths(control: Control, workspace: Workspace): Promise<string[]> {
+  const scratch = join(workspace.dir, "index.touched");
+  try {
+    const found = await scan({ ...workspace, control, scratch });
+    return [...found.touched.map((item) => item.name), ...found.nested].map(showName);
+  } finally {
+    await rm(scratch, { force: true });
+  }
 }

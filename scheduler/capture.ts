@@ -125,8 +125,8 @@ interface Sorted {
 
 function sort(order: CaptureOrder, found: Scan): Sorted {
   const sorted: Sorted = { inside: [], outside: [], refused: [] };
-  const ours = (path: string) =>
-    (order.exclude ?? []).some((prefix) => path === prefix || path.startsWith(`${prefix}/`));
+  const excluded = new Set(order.exclude ?? []);
+  const ours = (path: string) => excluded.size > 0 && withParents(path).some((part) => excluded.has(part));
   for (const item of found.touched) {
     const path = pathText(item.name);
     if (path !== undefined && ours(path)) continue;
@@ -150,6 +150,12 @@ function sort(order: CaptureOrder, found: Scan): Sorted {
       why: "the submodule's commit or directory changed",
     });
   return sorted;
+}
+
+/** A path and the directories that it is in. */
+function withParents(path: string): string[] {
+  const parts = path.split("/");
+  return parts.map((_, n) => parts.slice(0, n + 1).join("/"));
 }
 
 function refusal(order: CaptureOrder, item: Touched, path: string | undefined): Refused | undefined {
