@@ -46,7 +46,7 @@ export const METHODS = {
     params: z.strictObject({
       protocol: z.strictObject({ min: z.int(), max: z.int() }),
       role: z.enum(ROLES),
-      token: z.string().max(200),
+      token: z.string().max(400),
       client: z.string().max(200),
     }),
     idempotent: true,
@@ -283,8 +283,9 @@ export const METHODS = {
     idempotent: true,
     reads: false,
   }),
+  /** The scheduler may, too: when somebody else moved the integration branch. */
   pause: method<{ paused: boolean }>()({
-    roles: ["person"],
+    roles: ["person", "scheduler"],
     params: z.strictObject({ run: Id }),
     idempotent: true,
     reads: false,
@@ -358,6 +359,8 @@ export type Result<M extends MethodName> =
 export interface Notifications {
   /** To subscribers. */
   event: EventNotice;
+  /** To a subscriber whose replay failed: no further events come. */
+  event_error: { message: string };
   /** To a shim: end the process now. */
   cancel: { reason: string };
   /** To the scheduler: the bus is asked to end; settle and go. */

@@ -1,0 +1,152 @@
+// The full client of the bus: typed calls by the method table, over one connection. A lost connection is not
+// repaired here; session.ts does that.
+
+import { connect, type Socket } from "node:net";
+import { BusbarError } from "../../schemas/errors.ts";
+import { CALL_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS, PROTOCOL_VERSION } from "../../schemas/limits.ts";
+import type { HelloAnswer, MethodName, Notifications, Params, Result, Role } from "../../schemas/methods.ts";
+import { encodeFrame, FrameSplitter, OVERSIZED, parseFrame } from "../wire/framing.ts";
+import { RpcClient } from "../wire/rpc.ts";
+
+export interface ConnectOptions {
+  socket: string;
+  role: Role;
+  token: string;
+  /** Name and version of the program, for the bus log. */
+  client: string;
+  /** For connecting and `hello`. */
+  timeoutMs?: number;
+  /** Default of each call. */
+  callTimeoutMs?: number;
+}
+
+export interface CallOptions {
+  timeoutMs?: number;
+}
+
+type Listener<N extends keyof Notifications> = (params: Notifications[N]) => void;
+
+export interface BusClient {
+  /** Throws what the bus answered (BusbarError), TIMEOUT, or BUS_AWAY. */
+  call<M extends MethodName>(method: M, params: Params<M>, options?: CallOptions): Promise<Result<M>>;
+  /** Returns the way off. */
+  on<N extends keyof Notifications>(name: N, listener: Listener<N>): () => void;
+  readonly hello: HelloAnswer;
+  /** Fulfilled when the connection is gone, whoever ended it. */
+  readonly closed: Promise<void>;
+  close(): void;
+}
+
+/** Connects and greets. Throws BUS_AWAY, TIMEOUT, BAD_TOKEN, PROTOCOL_MISMATCH. */
+export async function connectBus(options: ConnectOptions): Promise<BusClient> {
+  const timeoutMs = options.timeoutMs ?? HANDSHAKE_TIMEOUT_MS;
+  const link = new Link(await open(options.socket, timeoutMs), options.callTimeoutMs ?? CALL_TIMEOUT_MS);
+  try {
+    const params: Params<"hello"> = {
+      protocol: { min: PROTOCOL_VERSION, max: PROTOCOL_VERSION },
+      role: options.role,
+      token: options.token,
+      client: options.client,
+    };
+    link.hello = await link.call("hello", params, { timeoutMs });
+    return link;
+  } catch (error) {
+    link.close();
+    throw error;
+  }
+}
+
+function open(path: string, timeoutMs: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path);
+    const timer = setTimeout(() => {
+      socket.destroy();
+      reject(new BusbarError("TIMEOUT", `connecting to ${path}: no answer within ${timeoutMs} ms`));
+    }, timeoutMs);
+    const onError = (error: NodeJS.ErrnoException) => {
+      clearTimeout(timer);
+      const facts = { socket: path, errno: error.code };
+      reject(new BusbarError("BUS_AWAY", `connecting to ${path}: ${error.code ?? "failed"}`, facts));
+    };
+    socket.once("error", onError);
+    socket.once("connect", () => {
+      clearTimeout(timer);
+      socket.off("error", onError);
+      resolve(socket);
+    });
+  });
+}
+
+class Link implements BusClient {
+  hello!: HelloAnswer; // set before anybody gets the object
+  readonly closed: Promise<void>;
+  readonly #socket: Socket;
+  readonly #rpc: RpcClient;
+  readonly #callTimeoutMs: number;
+  readonly #splitter = new FrameSplitter();
+  readonly #listeners = new Map<string, Set<(params: never) => void>>();
+  #gone = false;
+
+  constructor(socket: Socket, callTimeoutMs: number) {
+    this.#socket = socket;
+    this.#callTimeoutMs = callTimeoutMs;
+    this.#rpc = new RpcClient((request) => socket.write(encodeFrame(request)));
+    socket.on("error", () => {}); // "close" follows and tells all
+    socket.on("data", (chunk: Buffer) => this.#read(chunk));
+    this.closed = new Promise((resolve) => {
+      socket.once("close", () => {
+        this.#lose();
+        resolve();
+      });
+    });
+  }
+
+  call<M extends MethodName>(method: M, params: Params<M>, options: CallOptions = {}): Promise<Result<M>> {
+    if (this.#gone)
+      return Promise.reject(
+        new BusbarError("BUS_AWAY", `${method}: the connection to the bus is closed`, { method }),
+      );
+    const timeoutMs = options.timeoutMs ?? this.#callTimeoutMs;
+    return this.#rpc.call(method, params, timeoutMs) as Promise<Result<M>>;
+  }
+
+  on<N extends keyof Notifications>(name: N, listener: Listener<N>): () => void {
+    const all = this.#listeners.get(name) ?? new Set();
+    this.#listeners.set(name, all);
+    all.add(listener);
+    return () => all.delete(listener);
+  }
+
+  close(): void {
+    this.#lose();
+    this.#socket.destroy();
+  }
+
+  #lose(): void {
+    this.#gone = true;
+    this.#rpc.lose();
+  }
+
+  #read(chunk: Buffer): void {
+    this.#splitter.push(chunk);
+    for (let frame = this.#splitter.next(); frame !== undefined; frame = this.#splitter.next()) {
+      if (frame === OVERSIZED || !this.#take(frame)) {
+        this.close(); // whoever that is, it is not a bus
+        return;
+      }
+    }
+  }
+
+  #take(frame: Buffer): boolean {
+    let answer: unknown;
+    try {
+      answer = parseFrame(frame);
+    } catch {
+      return false;
+    }
+    const { method, params } = (answer ?? {}) as { method?: unknown; params?: never };
+    if (typeof method !== "string") this.#rpc.receive(answer);
+    else for (const listener of this.#listeners.get(method) ?? []) listener(params as never);
+    return true;
+  }
+}

@@ -1,0 +1,188 @@
+// JSON-RPC 2.0 on top of json-rpc-2.0; the one file that imports it. What the package leaves open is decided here:
+//
+// - a request object is checked before the package sees it (it fails on `null` inside a batch);
+// - an id must come back exactly as sent: a number beyond 2^53 cannot, so it is refused;
+// - every error becomes one of the catalogue (the package would send code 0 with the raw text);
+// - a batch is bounded; a batch of notifications has no answer;
+// - an answer may hold a part that is JSON text already (`RawResult`): it is spliced, never stringified.
+
+import {
+  JSONRPCClient,
+  type JSONRPCID,
+  type JSONRPCRequest,
+  type JSONRPCResponse,
+  JSONRPCServer,
+} from "json-rpc-2.0";
+import { BusbarError, fromWireError, toWireError, type WireError } from "../../schemas/errors.ts";
+import { MAX_BATCH_CALLS, MAX_FRAME_BYTES } from "../../schemas/limits.ts";
+
+/** A result whose JSON text is `head`, then the bytes of `content` (JSON text too), then `tail`. */
+export class RawResult {
+  constructor(
+    readonly head: string,
+    readonly content: Buffer,
+    readonly tail: string,
+  ) {}
+}
+
+/** What an answer is made of, in order; ends with a line end. */
+export type Pieces = (string | Buffer)[];
+
+/** Calls one method. Throws BusbarError, or anything, which becomes INTERNAL. */
+export type CallMethod<C> = (method: string, params: unknown, context: C) => Promise<unknown> | unknown;
+
+/** Server side: takes parsed frames, gives answers as pieces of text. */
+export class RpcServer<C> {
+  readonly #server: JSONRPCServer<C>;
+  readonly #call: CallMethod<C>;
+
+  constructor(call: CallMethod<C>) {
+    this.#call = call;
+    this.#server = new JSONRPCServer<C>({ errorListener: () => {} }); // `call` has logged it
+    this.#server.mapErrorToJSONRPCErrorResponse = (id, error) => ({
+      jsonrpc: "2.0",
+      id,
+      error: toWireError(error),
+    });
+  }
+
+  /** The package looks methods up by name; which names exist is the dispatcher's knowledge. */
+  addMethods(names: Iterable<string>): void {
+    for (const name of names)
+      this.#server.addMethod(name, (params, context) => this.#call(name, params, context));
+    this.#server.handleMethodNotFound = async (request, context) => {
+      await this.#call(request.method, request.params, context as unknown as C);
+      return null;
+    };
+  }
+
+  /** The answer to one frame, or undefined where none is due (notifications). Never throws. */
+  async receive(frame: unknown, context: C): Promise<Pieces | undefined> {
+    if (!Array.isArray(frame)) {
+      const answer = await this.#one(frame, context);
+      return answer && [...pieces(answer), "\n"];
+    }
+    const fault = batchFault(frame);
+    if (fault) return [...pieces(failure(null, fault)), "\n"];
+    const answers = (await Promise.all(frame.map((request) => this.#one(request, context)))).filter(
+      (answer) => answer !== undefined,
+    );
+    if (answers.length === 0) return undefined;
+    return ["[", ...answers.flatMap((answer, i) => (i ? [",", ...pieces(answer)] : pieces(answer))), "]\n"];
+  }
+
+  async #one(request: unknown, context: C): Promise<JSONRPCResponse | undefined> {
+    const fault = requestFault(request);
+    if (fault) return failure(idOf(request), new BusbarError("INVALID_REQUEST", fault));
+    return (await this.#server.receive(request as JSONRPCRequest, context)) ?? undefined;
+  }
+}
+
+function batchFault(batch: unknown[]): BusbarError | undefined {
+  if (batch.length === 0) return new BusbarError("INVALID_REQUEST", "an empty batch");
+  if (batch.length <= MAX_BATCH_CALLS) return undefined;
+  const text = `a batch of ${batch.length} calls, at most ${MAX_BATCH_CALLS} are allowed`;
+  return new BusbarError("INVALID_REQUEST", text, { limit: MAX_BATCH_CALLS });
+}
+
+/** Why this is no request object; the caller's bytes are not repeated. */
+function requestFault(request: unknown): string | undefined {
+  if (typeof request !== "object" || request === null || Array.isArray(request))
+    return "a request must be an object";
+  const { jsonrpc, method, id, params } = request as Record<string, unknown>;
+  if (jsonrpc !== "2.0") return 'jsonrpc must be "2.0"';
+  if (typeof method !== "string") return "method must be a string";
+  if (id !== undefined && !isId(id)) return "id must be a string, a number below 2^53, or null";
+  if (params !== undefined && (typeof params !== "object" || params === null))
+    return "params must be an object";
+  if ("result" in request || "error" in request) return "a request has neither result nor error";
+  return undefined;
+}
+
+function isId(id: unknown): id is JSONRPCID {
+  if (typeof id === "number") return Math.abs(id) <= Number.MAX_SAFE_INTEGER;
+  return typeof id === "string" || id === null;
+}
+
+function idOf(request: unknown): JSONRPCID {
+  const id = (request as { id?: unknown } | null)?.id;
+  return isId(id) ? id : null;
+}
+
+function failure(id: JSONRPCID, error: unknown): JSONRPCResponse {
+  return { jsonrpc: "2.0", id, error: toWireError(error) };
+}
+
+/** The answer to a frame that could not even be read. */
+export function frameFailure(error: BusbarError): Pieces {
+  return [...pieces(failure(null, error)), "\n"];
+}
+
+function pieces(answer: JSONRPCResponse): Pieces {
+  const raw: unknown = answer.result;
+  if (!(raw instanceof RawResult)) {
+    const text = JSON.stringify(answer);
+    // No client takes a longer line: better one failed call than a broken connection.
+    return text.length < MAX_FRAME_BYTES / 3 || Buffer.byteLength(text) < MAX_FRAME_BYTES
+      ? [text]
+      : pieces(failure(answer.id, answerTooLarge(text.length)));
+  }
+  const id = JSON.stringify(answer.id);
+  return [`{"jsonrpc":"2.0","id":${id},"result":${raw.head}`, raw.content, `${raw.tail}}`];
+}
+
+function answerTooLarge(chars: number): BusbarError {
+  const text = `the answer has ${chars} characters, more than a message may have; ask for less at once`;
+  return new BusbarError("FRAME_TOO_LARGE", text, { limit: MAX_FRAME_BYTES });
+}
+
+export function notification(method: string, params: unknown): string {
+  return `${JSON.stringify({ jsonrpc: "2.0", method, params })}\n`;
+}
+
+// --- client side -----------------------------------------------------------------------------------
+
+/** Matches answers to calls. The caller sends what `send` is given and hands in what came. */
+export class RpcClient {
+  readonly #client: JSONRPCClient;
+
+  constructor(send: (request: unknown) => void) {
+    this.#client = new JSONRPCClient((request) => send(request));
+  }
+
+  /** Throws the bus's error, TIMEOUT after `timeoutMs`, or BUS_AWAY (see `lose`). */
+  async call(method: string, params: unknown, timeoutMs: number): Promise<unknown> {
+    const local = (id: JSONRPCID): JSONRPCResponse & { error: WireError } => ({
+      jsonrpc: "2.0",
+      id,
+      error: toWireError(
+        new BusbarError("TIMEOUT", `${method}: no answer within ${timeoutMs} ms`, { method }),
+      ),
+    });
+    try {
+      return await this.#client.timeout(timeoutMs, local).request(method, params);
+    } catch (error) {
+      throw translated(error, method);
+    }
+  }
+
+  receive(answer: unknown): void {
+    if (typeof answer !== "object" || answer === null) return;
+    this.#client.receive(answer as JSONRPCResponse);
+  }
+
+  /** The connection is gone: every pending call fails with BUS_AWAY. */
+  lose(): void {
+    this.#client.rejectAllPendingRequests(LOST);
+  }
+}
+
+const LOST = "the connection to the bus is closed";
+
+/** The package rejects with its own exception class: our error is in `data`, a lost connection has none. */
+function translated(error: unknown, method: string): BusbarError {
+  const wire = error as Partial<WireError>;
+  if (wire.data?.code !== undefined || (typeof wire.code === "number" && wire.code !== 0))
+    return fromWireError(wire as WireError);
+  return new BusbarError("BUS_AWAY", `${method}: ${LOST}`, { method });
+}
