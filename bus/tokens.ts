@@ -1,0 +1,80 @@
+// Who may speak as whom. Tokens of person and scheduler are random and lie in 0600 files of the private
+// runtime directory; tokens of shim and agent are computed from the bus's secret key, so that none is stored:
+// `<role>.<run>/<task>/<attempt>.<hmac>`. No token ever goes by argument or environment.
+
+import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
+import { lstatSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { BusbarError } from "../schemas/errors.ts";
+import { type AttemptRef, attemptLabel, idFault } from "../schemas/ids.ts";
+import type { Role } from "../schemas/methods.ts";
+import { writeDurably } from "./paths.ts";
+
+/** Roles whose token is a file. */
+export const FILE_ROLES = ["person", "scheduler"] as const;
+type FileRole = (typeof FILE_ROLES)[number];
+export type AttemptRole = "shim" | "agent";
+
+const TOKEN = /^[0-9a-f]{64}$/;
+
+/** The token of one attempt. `key` is the bus's secret, which agents cannot read. */
+export function attemptToken(key: Buffer, role: AttemptRole, ref: AttemptRef): string {
+  return `${role}.${ref.run}/${ref.task}/${ref.attempt}.${attemptMac(key, role, ref)}`;
+}
+
+function attemptMac(key: Buffer, role: AttemptRole, ref: AttemptRef): string {
+  return createHmac("sha256", key)
+    .update(`${role}:${attemptLabel(ref)}`)
+    .digest("hex");
+}
+
+/** The attempt that a token stands for, or undefined when the token is not ours or for another role. */
+export function readAttemptToken(key: Buffer, role: AttemptRole, token: string): AttemptRef | undefined {
+  const match = /^(shim|agent)\.([^/]+)\/([^/]+)\/([1-9]\d{0,8})\.([0-9a-f]{64})$/.exec(token);
+  if (!match || match[1] !== role) return undefined;
+  const ref = { run: match[2]!, task: match[3]!, attempt: Number(match[4]) };
+  if (idFault(ref.run) || idFault(ref.task)) return undefined;
+  return equal(match[5]!, attemptMac(key, role, ref)) ? ref : undefined;
+}
+
+function equal(a: string, b: string): boolean {
+  const left = Buffer.from(a);
+  const right = Buffer.from(b);
+  return left.length === right.length && timingSafeEqual(left, right);
+}
+
+/** All tokens of one bus. */
+export class Tokens {
+  readonly #key: Buffer;
+  readonly #files: Map<FileRole, string>;
+
+  /** Takes over the token files of an earlier bus where they are sound, else writes new ones. */
+  constructor(dir: string, key: Buffer, uid: number) {
+    this.#key = key;
+    this.#files = new Map(FILE_ROLES.map((role) => [role, tokenFile(join(dir, role), uid)]));
+  }
+
+  /** For shim and agent: the attempt. Throws BAD_TOKEN, which never repeats what was sent. */
+  check(role: Role, token: string): AttemptRef | undefined {
+    if (role === "shim" || role === "agent") {
+      const ref = readAttemptToken(this.#key, role, token);
+      if (ref) return ref;
+    } else if (equal(token, this.#files.get(role)!)) return undefined;
+    throw new BusbarError("BAD_TOKEN", `the token is not valid for role ${role}`, { role });
+  }
+}
+
+function tokenFile(path: string, uid: number): string {
+  const known = soundToken(path, uid);
+  if (known) return known;
+  const token = randomBytes(32).toString("hex");
+  writeDurably(path, token);
+  return token;
+}
+
+function soundToken(path: string, uid: number): string | undefined {
+  const stat = lstatSync(path, { throwIfNoEntry: false });
+  if (!stat?.isFile() || stat.uid !== uid || (stat.mode & 0o077) !== 0) return undefined;
+  const text = readFileSync(path, "utf8").trim();
+  return TOKEN.test(text) ? text : undefined;
+}

@@ -1,0 +1,247 @@
+// One connection of the server: bytes in, answers and notifications out, all of it bounded.
+//
+// 1. Bytes are cut into frames; one frame is handled at a time, and all that its handler can do without
+//    waiting is done before the next one. After FRAMES_PER_TURN other connections have their turn.
+// 2. No further frame is taken while the peer is behind with reading (HIGH_WATER_BYTES) or has
+//    MAX_IN_FLIGHT calls open, and then the socket is not read either: the flood waits in the sender.
+// 3. What is to be sent in one turn leaves in one write.
+// 4. A peer that is MAX_UNSENT_BYTES behind all the same (notifications) is cut off.
+// 5. A peer that ends its side gets the answers that are still due; then the connection is closed.
+
+import type { Socket } from "node:net";
+import { BusbarError } from "../../schemas/errors.ts";
+import { MAX_FRAME_BYTES, MAX_UNSENT_BYTES } from "../../schemas/limits.ts";
+import { FrameSplitter, OVERSIZED, parseFrame } from "./framing.ts";
+import { frameFailure, type Pieces } from "./rpc.ts";
+
+/** About 1 ms of hot reads: nobody else waits longer for one connection's flood. */
+const FRAMES_PER_TURN = 64;
+/** Enough to keep a fast reader busy; beyond it the peer reads first, then asks. */
+const HIGH_WATER_BYTES = 1024 * 1024;
+/** Calls of one peer that wait for disk or people at once. */
+const MAX_IN_FLIGHT = 256;
+/** Up to this size pieces are joined into one buffer: a copy is cheaper than a vector write. */
+const JOIN_BYTES = 128 * 1024;
+
+export interface ConnectionHandlers {
+  /** Answers one parsed frame; never rejects. */
+  receive(frame: unknown): Promise<Pieces | undefined>;
+  /** After the end, once. */
+  closed(why: string): void;
+}
+
+export class Connection {
+  readonly #socket: Socket;
+  readonly #handlers: ConnectionHandlers;
+  readonly #splitter = new FrameSplitter();
+  readonly #flusher: Flusher;
+  readonly #onClose: (() => void)[] = [];
+  readonly #onRoom: (() => void)[] = [];
+  #out: Pieces = [];
+  #outBytes = 0;
+  #inFlight = 0;
+  #pumping = false;
+  #paused = false;
+  #ended = false;
+  #gone = false;
+  #why = "closed by the peer";
+
+  constructor(socket: Socket, flusher: Flusher, handlers: ConnectionHandlers) {
+    this.#socket = socket;
+    this.#flusher = flusher;
+    this.#handlers = handlers;
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      this.#why = error.code ?? "socket error"; // "close" follows
+    });
+    socket.on("data", (chunk: Buffer) => {
+      this.#splitter.push(chunk);
+      if (this.#stalled()) this.#pause();
+      else this.#pump();
+    });
+    socket.on("drain", () => this.#roomAgain());
+    socket.on("end", () => {
+      this.#ended = true;
+      this.#finishIfIdle();
+    });
+    socket.on("close", () => this.#close());
+  }
+
+  /** Bytes that the peer has not taken yet. */
+  get unsent(): number {
+    return this.#outBytes + this.#socket.writableLength;
+  }
+
+  /** Queues text for the peer; leaves at the end of the turn. */
+  send(pieces: Pieces): void {
+    if (this.#gone) return;
+    if (this.unsent > MAX_UNSENT_BYTES) {
+      this.destroy(`reads too slowly: ${this.unsent} bytes unsent`);
+      return;
+    }
+    for (const piece of pieces) {
+      this.#out.push(piece);
+      this.#outBytes += piece.length;
+    }
+    this.#flusher.add(this);
+  }
+
+  /** Called by the flusher. */
+  flush(): void {
+    if (this.#out.length === 0 || this.#gone) return;
+    const out = this.#out;
+    const small = this.#outBytes <= JOIN_BYTES;
+    this.#out = [];
+    this.#outBytes = 0;
+    if (small) this.#socket.write(joined(out));
+    else {
+      this.#socket.cork();
+      for (const piece of out) this.#socket.write(piece);
+      this.#socket.uncork();
+    }
+    this.#finishIfIdle();
+    if (!this.#stalled()) this.#roomAgain();
+  }
+
+  onClose(fn: () => void): void {
+    if (this.#gone) fn();
+    else this.#onClose.push(fn);
+  }
+
+  /** Fulfilled when the peer is not behind, or gone. */
+  room(): Promise<void> {
+    if (this.#gone || this.unsent <= HIGH_WATER_BYTES) return Promise.resolve();
+    return new Promise((resolve) => this.#onRoom.push(resolve));
+  }
+
+  /** Ends at once; `why` goes into the log. */
+  destroy(why: string): void {
+    if (this.#gone) return;
+    this.#why = why;
+    this.#socket.destroy();
+  }
+
+  /** Sends what is queued, then ends. */
+  end(why: string): void {
+    if (this.#gone) return;
+    this.#why = why;
+    this.flush();
+    this.#socket.end();
+    this.#socket.resume();
+  }
+
+  #stalled(): boolean {
+    return this.#inFlight >= MAX_IN_FLIGHT || this.unsent > HIGH_WATER_BYTES;
+  }
+
+  #pump(): void {
+    if (this.#pumping || this.#gone) return;
+    this.#pumping = true;
+    this.#step(FRAMES_PER_TURN);
+  }
+
+  /** Handles one frame, lets it run as far as it can without waiting, and goes on to the next. */
+  #step(left: number): void {
+    if (this.#gone || this.#stalled()) {
+      this.#rest();
+      return;
+    }
+    if (left === 0) {
+      this.#pause();
+      setImmediate(() => this.#step(FRAMES_PER_TURN));
+      return;
+    }
+    const frame = this.#splitter.next();
+    if (frame !== undefined) this.#handle(frame);
+    if (this.#splitter.hasInput) queueMicrotask(() => process.nextTick(() => this.#step(left - 1)));
+    else this.#rest();
+  }
+
+  #rest(): void {
+    this.#pumping = false;
+    if (this.#gone) return;
+    if (this.#splitter.hasInput) this.#pause();
+    else this.#resume();
+    this.#finishIfIdle();
+  }
+
+  #handle(frame: Buffer | typeof OVERSIZED): void {
+    let value: unknown;
+    try {
+      if (frame === OVERSIZED) throw tooLarge();
+      value = parseFrame(frame);
+    } catch (error) {
+      this.send(frameFailure(error as BusbarError));
+      return;
+    }
+    this.#inFlight += 1;
+    this.#handlers.receive(value).then((pieces) => {
+      this.#inFlight -= 1;
+      if (pieces) this.send(pieces);
+      else this.#finishIfIdle();
+      if (this.#inFlight === MAX_IN_FLIGHT - 1) this.#roomAgain();
+    });
+  }
+
+  #pause(): void {
+    if (this.#paused) return;
+    this.#paused = true;
+    this.#socket.pause();
+  }
+
+  #resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#socket.resume();
+  }
+
+  #roomAgain(): void {
+    if (this.#gone || this.#stalled()) return;
+    for (const resolve of this.#onRoom.splice(0)) resolve();
+    if (this.#splitter.hasInput) this.#pump();
+    else if (!this.#pumping) this.#resume();
+  }
+
+  #finishIfIdle(): void {
+    if (!this.#ended || this.#gone || this.#inFlight > 0 || this.#out.length > 0) return;
+    if (!this.#splitter.hasInput) this.#socket.end();
+  }
+
+  #close(): void {
+    if (this.#gone) return;
+    this.#gone = true;
+    this.#out = [];
+    this.#outBytes = 0;
+    for (const fn of this.#onClose.splice(0)) fn();
+    for (const resolve of this.#onRoom.splice(0)) resolve();
+    this.#handlers.closed(this.#why);
+  }
+}
+
+function tooLarge(): BusbarError {
+  return new BusbarError("FRAME_TOO_LARGE", `a message may have at most ${MAX_FRAME_BYTES} bytes`, {
+    limit: MAX_FRAME_BYTES,
+  });
+}
+
+function joined(pieces: Pieces): string | Buffer {
+  if (pieces.every((piece) => typeof piece === "string")) return pieces.join("");
+  return Buffer.concat(pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
+}
+
+/** Collects the connections that have something to send, and lets them write once per turn of the loop. */
+export class Flusher {
+  #dirty = new Set<Connection>();
+  #scheduled = false;
+
+  add(connection: Connection): void {
+    this.#dirty.add(connection);
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      const dirty = this.#dirty;
+      this.#dirty = new Set();
+      for (const each of dirty) each.flush();
+    });
+  }
+}
