@@ -263,6 +263,20 @@ export interface AttemptRecord {
   usage?: { rss: number; cpu_ms: number; processes: number };
   /** Landed commits since the base touched what this attempt had read. */
   inputs_changed?: string[];
+  /** Its processes, as the shims reported them. */
+  procs?: ProcRecord[];
+}
+
+/** A process that a shim registered, and how it ended once that is known. `pid` 0: it never registered. */
+export interface ProcRecord {
+  kind: "agent" | "check";
+  name: string;
+  pid: number;
+  start_time: string;
+  ended?: Pick<
+    import("./job.ts").Outcome,
+    "reason" | "exit" | "signal" | "started" | "ended" | "peak_rss" | "cpu_ms"
+  >;
 }
 
 export interface Task {

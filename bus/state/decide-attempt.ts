@@ -1,0 +1,225 @@
+// Decisions about an attempt at work: claim, signs of life, words of the agent, snapshots, verdicts. Pure.
+// A report that says what is known already makes no event and gets the same answer (B6).
+
+import { BusbarError } from "../../schemas/errors.ts";
+import { compilePathSet } from "../../schemas/globs.ts";
+import { type AttemptRef, showId, taskKey } from "../../schemas/ids.ts";
+import type { Outcome } from "../../schemas/job.ts";
+import { LEASE_MS } from "../../schemas/limits.ts";
+import type { Parsed, Result } from "../../schemas/methods.ts";
+import type { AttemptRecord, Task } from "../../schemas/task.ts";
+import { type Draft, newestAttempt } from "./draft.ts";
+import { inputsChanged } from "./inputs.ts";
+import { hasOutcome, hasProc } from "./procs.ts";
+import { stateWords } from "./task-machine.ts";
+
+/** A lease is written again only when the written one has less than this left; most heartbeats cost no event. */
+export const LEASE_RENEW_BELOW_MS = (LEASE_MS * 2) / 3;
+
+export interface Claimed {
+  attempt: number;
+  state_version: number;
+  lease_until: string;
+  task: Task;
+}
+
+/** Compare-and-swap on state_version: STALE when it differs, NOT_CLAIMABLE when not ready or paused. */
+export function claim(d: Draft, p: Parsed<"claim">): Claimed {
+  const run = d.mustRun(p.run);
+  const task = d.mustTask(p.run, p.task);
+  const key = showId(taskKey(p.run, p.task));
+  if (task.state_version !== p.state_version) {
+    throw new BusbarError(
+      "STALE",
+      `claim of ${key}: state_version is ${task.state_version}, not ${p.state_version}`,
+      {
+        expected: p.state_version,
+        actual: task.state_version,
+      },
+    );
+  }
+  if (task.state.name !== "ready" || run.paused) {
+    const why = run.paused ? "the run is paused" : `it is ${stateWords(task.state)}`;
+    throw new BusbarError("NOT_CLAIMABLE", `claim of ${key}: ${why}`, { state: task.state.name });
+  }
+  const attempt = (task.attempts.at(-1)?.attempt ?? 0) + 1;
+  const lease_until = leaseFrom(d);
+  const { worker, base, workspace } = p;
+  const claimed = d.emitTask(task, {
+    type: "task.claimed",
+    attempt,
+    worker,
+    base,
+    workspace,
+    lease_until,
+  });
+  return { attempt, state_version: claimed.state_version, lease_until, task: claimed };
+}
+
+function leaseFrom(d: Draft): string {
+  return new Date(d.now + LEASE_MS).toISOString();
+}
+
+export function attemptUpdate(d: Draft, p: Parsed<"attempt_update">): Result<"attempt_update"> {
+  let task = running(d, p);
+  const s = task.state;
+  if (p.phase && s.name === "running" && s.phase !== p.phase) {
+    task = d.emitTask(task, { type: "task.phase", attempt: p.attempt, phase: p.phase });
+  }
+  const lease_until = renew(d, task);
+  return { state_version: d.mustTask(p.run, p.task).state_version, lease_until };
+}
+
+export interface Alive {
+  lease_until: string;
+  /** Why the process should end at once: its task was cancelled. */
+  end?: string;
+}
+
+/** A shim says that it starts. */
+export function register(d: Draft, ref: AttemptRef, p: Parsed<"register">): Alive {
+  const task = reporting(d, ref);
+  const { kind, name, pid, start_time } = p;
+  const proc = { kind, name, pid, start_time };
+  if (task.state.name !== "cancelled" && !hasProc(newestAttempt(task, ref.attempt).procs, proc)) {
+    d.emitTask(task, { type: "proc.registered", attempt: ref.attempt, ...proc });
+  }
+  return alive(d, d.mustTask(ref.run, ref.task));
+}
+
+export function heartbeat(d: Draft, ref: AttemptRef, usage?: AttemptRecord["usage"]): Alive {
+  return alive(d, reporting(d, ref), usage);
+}
+
+function alive(d: Draft, task: Task, usage?: AttemptRecord["usage"]): Alive {
+  if (task.state.name === "cancelled") {
+    return { lease_until: leaseFrom(d), end: `cancelled by ${task.state.by}` };
+  }
+  return { lease_until: renew(d, task, usage) };
+}
+
+/** The written lease, renewed when it runs low. A passed task has none; its checks are bounded by time-outs. */
+function renew(d: Draft, task: Task, usage?: AttemptRecord["usage"]): string {
+  const s = task.state;
+  if (s.name !== "running") return leaseFrom(d);
+  if (Date.parse(s.lease_until) - d.now >= LEASE_RENEW_BELOW_MS) return s.lease_until;
+  const lease_until = leaseFrom(d);
+  d.emitTask(task, { type: "task.lease", attempt: s.attempt, lease_until, ...(usage && { usage }) });
+  return lease_until;
+}
+
+/** The ending of a process; late ones of the newest attempt are still recorded. */
+export function complete(d: Draft, ref: AttemptRef, outcome: Outcome): Result<"complete"> {
+  const task = d.mustTask(ref.run, ref.task);
+  if (hasOutcome(newestAttempt(task, ref.attempt).procs, outcome)) return { accepted: true };
+  d.emitTask(task, { type: "proc.completed", attempt: ref.attempt, outcome });
+  return { accepted: true };
+}
+
+export function progress(
+  d: Draft,
+  ref: AttemptRef,
+  p: Omit<Parsed<"task_status_update">, "task_id">,
+): Result<"task_status_update"> {
+  const task = running(d, ref);
+  const last = newestAttempt(task, ref.attempt).progress;
+  if (last && last.status === p.status && last.message === p.message && last.percent === p.percent) {
+    return { state_version: task.state_version };
+  }
+  const { status, message, percent } = p;
+  const event = { status, message, ...(percent !== undefined && { percent }) };
+  return {
+    state_version: d.emitTask(task, { type: "task.progress", attempt: ref.attempt, ...event }).state_version,
+  };
+}
+
+/** Paths that the spec or a grant allows are granted at once; the rest ends the attempt as blocked when it settles. */
+export function requestFiles(d: Draft, ref: AttemptRef, p: Parsed<"request_files">): Result<"request_files"> {
+  const task = running(d, ref);
+  const allowed = compilePathSet([...task.spec.allowed_files, ...task.granted]);
+  const forbidden = compilePathSet(task.spec.forbidden_files);
+  const isGranted = (path: string) =>
+    task.granted.includes(path) || (allowed.matches(path) && !forbidden.matches(path));
+  const granted = p.paths.filter(isGranted);
+  const pending = p.paths.filter((path) => !isGranted(path));
+  const wants = task.state.name === "running" ? task.state.wants : undefined;
+  const fresh = pending.filter((path) => !wants?.paths.includes(path));
+  if (fresh.length > 0) {
+    const paths = [...(wants?.paths ?? []), ...new Set(fresh)];
+    const reason = p.reason || wants?.reason || "";
+    d.emitTask(task, { type: "task.files_requested", attempt: ref.attempt, paths, reason });
+  }
+  return { granted, pending };
+}
+
+export function askPublish(d: Draft, ref: AttemptRef): void {
+  d.emitTask(running(d, ref), { type: "task.publish_requested", attempt: ref.attempt });
+}
+
+/** The same commit again is the same version. */
+export function publishSnapshot(d: Draft, p: Parsed<"publish_snapshot">): Result<"publish_snapshot"> {
+  let task = d.mustTask(p.run, p.task);
+  const shots = d.snapshots(p.run, p.task, newestAttempt(task, p.attempt).attempt);
+  const known = shots.find((s) => s.version > 0 && s.commit === p.commit);
+  if (known) {
+    return {
+      version: known.version,
+      inputs_changed: newestAttempt(task, p.attempt).inputs_changed ?? [],
+    };
+  }
+  task = running(d, p);
+  const version = (shots.at(-1)?.version ?? 0) + 1;
+  const { attempt, base, commit, tree, changed } = p;
+  const snapshot = { version, commit, tree, changed_count: changed.length };
+  task = d.emitTask(task, { type: "task.snapshot", attempt, snapshot, base, changed });
+  const { paths } = inputsChanged(d, p);
+  if (paths.length > 0 && !sameList(newestAttempt(task, attempt).inputs_changed, paths)) {
+    d.emitTask(task, { type: "task.inputs_changed", attempt, paths });
+  }
+  return { version, inputs_changed: paths };
+}
+
+function sameList(a: readonly string[] | undefined, b: readonly string[]): boolean {
+  return a !== undefined && a.length === b.length && a.every((x, i) => x === b[i]);
+}
+
+export function recordVerdict(d: Draft, p: Parsed<"record_verdict">): Result<"record_verdict"> {
+  const task = d.mustTask(p.run, p.task);
+  const same = JSON.stringify(p.verdict);
+  if (newestAttempt(task, p.attempt).verdicts.some((v) => JSON.stringify(v) === same)) {
+    return { state_version: task.state_version };
+  }
+  const event = { type: "task.verdict", attempt: p.attempt, verdict: p.verdict } as const;
+  if (task.state.name !== "running" && task.state.name !== "passed") throw over(task, p.attempt);
+  return { state_version: d.emitTask(task, event).state_version };
+}
+
+/** The task, running this very attempt; FENCED when that is over. */
+function running(d: Draft, ref: AttemptRef): Task {
+  const task = d.mustTask(ref.run, ref.task);
+  newestAttempt(task, ref.attempt);
+  if (task.state.name !== "running") throw over(task, ref.attempt);
+  return task;
+}
+
+/** A task whose shims may still report: at work, being proven, or cancelled (then they are told to end). */
+function reporting(d: Draft, ref: AttemptRef): Task {
+  const task = d.mustTask(ref.run, ref.task);
+  newestAttempt(task, ref.attempt);
+  if (!["running", "passed", "cancelled"].includes(task.state.name)) throw over(task, ref.attempt);
+  return task;
+}
+
+export function over(task: Task, attempt: number): BusbarError {
+  const key = showId(taskKey(task.run, task.spec.id));
+  return new BusbarError(
+    "FENCED",
+    `attempt ${attempt} of ${key} is over: the task is ${stateWords(task.state)}`,
+    {
+      run: task.run,
+      task: task.spec.id,
+      attempt,
+      state: task.state.name,
+    },
+  );
+}

@@ -1,0 +1,172 @@
+// Decisions at the end of an attempt: settle, retry policy, landing, lost leases, back-off over. Pure.
+//
+// A failure:  failed -> retrying while tries are left for its cause, else blocked{retries_used} with the evidence.
+//             Innocent causes (infra, lost, rate_limited) have their own bound and never use up the spec's retries (S6).
+// Pause before try n+1: RETRY_BASE_MS * RETRY_FACTOR^n, at most RETRY_MAX_MS, +-20 % so that many do not return at once.
+
+import { BusbarError } from "../../schemas/errors.ts";
+import { type AttemptRef, showId, taskKey } from "../../schemas/ids.ts";
+import { MAX_INNOCENT_RETRIES, RETRY_BASE_MS, RETRY_FACTOR, RETRY_MAX_MS } from "../../schemas/limits.ts";
+import type { Parsed, Result } from "../../schemas/methods.ts";
+import type { Random } from "../../schemas/ports.ts";
+import { CAUSES, type Cause, type Evidence, INNOCENT_CAUSES, type Task } from "../../schemas/task.ts";
+import { blockDownstream, openDeps, readyAfter, readyAmong } from "./cascade.ts";
+import { over } from "./decide-attempt.ts";
+import { type Draft, newestAttempt } from "./draft.ts";
+import { stateWords } from "./task-machine.ts";
+
+type Settle = Parsed<"settle_attempt">;
+type Answer = Result<"settle_attempt">;
+
+export function settle(d: Draft, p: Settle, random: Random): Answer {
+  const task = d.mustTask(p.run, p.task);
+  const attempt = newestAttempt(task, p.attempt);
+  const word = p.result.kind === "failed" ? p.result.cause : p.result.kind;
+  // "passed" reported again after it passed; a failure reported again after it failed
+  if (attempt.result === word) return answer(task);
+  switch (p.result.kind) {
+    case "passed":
+      settlePassed(d, task, p, p.result, random);
+      break;
+    case "needs_files":
+      settleFiles(d, task, p.attempt);
+      break;
+    case "failed":
+      fail(d, task, p.result.cause, p.result.evidence, random);
+      break;
+  }
+  return answer(d.mustTask(p.run, p.task));
+}
+
+function answer(task: Task): Answer {
+  return { state: task.state.name, state_version: task.state_version };
+}
+
+function settlePassed(
+  d: Draft,
+  task: Task,
+  ref: AttemptRef,
+  result: Extract<Settle["result"], { kind: "passed" }>,
+  random: Random,
+): void {
+  if (task.state.name !== "running") throw over(task, ref.attempt);
+  const { snapshot, base } = result;
+  if (snapshot === null && task.spec.no_changes === "fail") {
+    fail(d, task, "no_changes", evidence("the attempt changed nothing"), random);
+    return;
+  }
+  const passed = d.emitTask(task, { type: "task.passed", attempt: ref.attempt, snapshot, base });
+  if (snapshot === null) {
+    const done = d.emitTask(passed, {
+      type: "task.landed",
+      attempt: ref.attempt,
+      commit: null,
+      tree: null,
+    });
+    readyAfter(d, done);
+  } else if (task.spec.review) {
+    blockDownstream(d, d.emitTask(passed, { type: "task.blocked", needs: { kind: "review", snapshot } }));
+  }
+}
+
+/** The agent asked for more files. What was granted while it ran is not asked again. */
+function settleFiles(d: Draft, task: Task, attempt: number): void {
+  if (task.state.name !== "running") throw over(task, attempt);
+  const wants = task.state.wants ?? { paths: [], reason: "" };
+  const paths = wants.paths.filter((path) => !task.granted.includes(path));
+  const blocked = d.emitTask(task, {
+    type: "task.blocked",
+    needs: { kind: "files", paths, reason: wants.reason },
+  });
+  if (paths.length > 0) {
+    blockDownstream(d, blocked);
+    return;
+  }
+  d.emitTask(blocked, { type: "task.unblocked", waits_for: [] });
+  readyAmong(d, task.run, [task.spec.id]);
+}
+
+/** `task` fails and goes on: to another try, or to a person. */
+export function fail(d: Draft, task: Task, cause: Cause, proof: Evidence, random: Random): void {
+  const attempt = task.attempts.at(-1)?.attempt ?? 0;
+  const s = task.state;
+  if (s.name !== "running" && !(s.name === "passed" && !s.merged)) throw over(task, attempt);
+  afterFailure(d, d.emitTask(task, { type: "task.failed", attempt, cause, evidence: proof }), random);
+}
+
+/** From failed to retrying or blocked. `task` must be failed. */
+export function afterFailure(d: Draft, task: Task, random: Random): void {
+  if (task.state.name !== "failed") return;
+  const { cause, evidence: proof } = task.state;
+  const tries = triesUsed(task, cause);
+  const bound = INNOCENT_CAUSES.has(cause) ? MAX_INNOCENT_RETRIES : task.spec.retries;
+  if (tries > bound) {
+    const needs = { kind: "retries_used", cause, evidence: proof } as const;
+    blockDownstream(d, d.emitTask(task, { type: "task.blocked", needs }));
+    return;
+  }
+  const not_before = new Date(d.now + backOff(tries - 1, random)).toISOString();
+  d.emitTask(task, { type: "task.retrying", not_before, cause, evidence: proof });
+}
+
+/** Failed tries that count against the same bound as `cause`: all bad work together, each innocent cause by itself. */
+function triesUsed(task: Task, cause: Cause): number {
+  if (INNOCENT_CAUSES.has(cause)) return task.counts[cause] ?? 0;
+  return CAUSES.filter((c) => !INNOCENT_CAUSES.has(c)).reduce((sum, c) => sum + (task.counts[c] ?? 0), 0);
+}
+
+/** Milliseconds to wait after `n` earlier failures. */
+export function backOff(n: number, random: Random): number {
+  const plain = Math.min(RETRY_BASE_MS * RETRY_FACTOR ** n, RETRY_MAX_MS);
+  return Math.round(plain * (0.8 + 0.4 * random()));
+}
+
+/** The branch holds `commit` now. Dependents become ready in the same transaction; a second report changes nothing. */
+export function land(d: Draft, p: Parsed<"land">): Result<"land"> {
+  const run = d.mustRun(p.run);
+  const task = d.mustTask(p.run, p.task);
+  newestAttempt(task, p.attempt);
+  const s = task.state;
+  if (s.name === "passed" && s.merged?.commit === p.commit) {
+    const ready = d.dependents(p.run, p.task).filter((id) => d.task(p.run, id)?.state.name === "ready");
+    return { state_version: task.state_version, ready };
+  }
+  if (s.name !== "passed" || s.merged) {
+    const key = showId(taskKey(p.run, p.task));
+    throw new BusbarError("ILLEGAL_MOVE", `landing of ${key}: it is ${stateWords(s)}`, { state: s.name });
+  }
+  if (run.head !== p.old_head) {
+    throw new BusbarError(
+      "STALE_HEAD",
+      `landing in run ${showId(p.run)}: its head is ${run.head}, not ${p.old_head}`,
+      { expected: p.old_head, actual: run.head },
+    );
+  }
+  const { attempt, commit, tree } = p;
+  const done = d.emitTask(task, { type: "task.landed", attempt, commit, tree });
+  return { state_version: done.state_version, ready: readyAfter(d, done) };
+}
+
+/** The lease ran out without a sign of life: lost, and tried again. Nothing happens when it was renewed meanwhile. */
+export function expireLease(d: Draft, ref: AttemptRef, graceUntil: number, random: Random): boolean {
+  const task = d.task(ref.run, ref.task);
+  if (task?.state.name !== "running" || task.state.attempt !== ref.attempt) return false;
+  const until = Math.max(Date.parse(task.state.lease_until), graceUntil);
+  if (d.now < until) return false;
+  const since = `no sign of life from attempt ${ref.attempt} until ${task.state.lease_until}`;
+  fail(d, task, "lost", evidence(since), random);
+  return true;
+}
+
+/** The back-off is over. */
+export function retryDue(d: Draft, run: string, id: string): boolean {
+  const task = d.task(run, id);
+  if (task?.state.name !== "retrying" || Date.parse(task.state.not_before) > d.now) return false;
+  if (openDeps(d, task).length > 0) return false;
+  d.emitTask(task, { type: "task.ready" });
+  return true;
+}
+
+function evidence(summary: string): Evidence {
+  return { summary, log: "", paths: [], landed_since: [] };
+}

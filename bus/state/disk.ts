@@ -1,0 +1,100 @@
+// The disk as the state sees it: passed in, so that a test can make it full. All calls are asynchronous: no write
+// of state ever holds the event loop.
+
+import { mkdir, open, readdir, rename, unlink } from "node:fs/promises";
+import { isErrno } from "./errno.ts";
+
+export interface DiskFile {
+  read(buffer: Buffer, offset: number, length: number, position: number): Promise<{ bytesRead: number }>;
+  write(buffer: Buffer, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>;
+  datasync(): Promise<void>;
+  sync(): Promise<void>;
+  truncate(length: number): Promise<void>;
+  stat(): Promise<{ size: number }>;
+  close(): Promise<void>;
+}
+
+export interface Disk {
+  open(path: string, flags: string, mode?: number): Promise<DiskFile>;
+  /** Names in a directory; none when it does not exist. */
+  list(dir: string): Promise<string[]>;
+  mkdir(dir: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  unlink(path: string): Promise<void>;
+  /** Makes a name in `dir` durable (a new file, a rename). */
+  syncDir(dir: string): Promise<void>;
+}
+
+export const systemDisk: Disk = {
+  open: (path, flags, mode = 0o600) => open(path, flags, mode),
+  list: async (dir) => {
+    try {
+      return await readdir(dir);
+    } catch (error) {
+      if (isErrno(error, "ENOENT")) return [];
+      throw error;
+    }
+  },
+  mkdir: async (dir) => {
+    await mkdir(dir, { recursive: true, mode: 0o700 });
+  },
+  rename,
+  unlink,
+  syncDir: async (dir) => {
+    const handle = await open(dir, "r");
+    try {
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+  },
+};
+
+/** Writes all of `bytes`; a short write goes on where it stopped. */
+export async function writeAll(file: DiskFile, bytes: Buffer, position: number): Promise<void> {
+  let done = 0;
+  while (done < bytes.length) {
+    const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+/** Reads `length` bytes at `position`, fewer at the end of the file. */
+export async function readAt(file: DiskFile, position: number, length: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(length);
+  let done = 0;
+  while (done < length) {
+    const { bytesRead } = await file.read(buffer, done, length - done, position + done);
+    if (bytesRead === 0) break;
+    done += bytesRead;
+  }
+  return buffer.subarray(0, done);
+}
+
+/** The whole file, or undefined when it does not exist. */
+export async function readWhole(disk: Disk, path: string): Promise<Buffer | undefined> {
+  let file: DiskFile;
+  try {
+    file = await disk.open(path, "r");
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return undefined;
+    throw error;
+  }
+  try {
+    return await readAt(file, 0, (await file.stat()).size);
+  } finally {
+    await file.close();
+  }
+}
+
+/** A new file with its name, durable; EEXIST when it is there already. */
+export async function writeNew(disk: Disk, dir: string, path: string, bytes: Buffer): Promise<void> {
+  const file = await disk.open(path, "wx", 0o600);
+  try {
+    await writeAll(file, bytes, 0);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await disk.syncDir(dir);
+}

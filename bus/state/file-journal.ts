@@ -1,0 +1,166 @@
+// The journal in files: opening (scan, cut a torn tail), appending (journal.ts), reading back. See journal.ts for the rules.
+
+import type { JournalRecord } from "../../schemas/events.ts";
+import type { Disk } from "./disk.ts";
+import {
+  type Batch,
+  type Damage,
+  type Journal,
+  JournalWriter,
+  type Position,
+  type WriterPorts,
+} from "./journal.ts";
+import { cutTorn, damaged, parseLine, type Scan, START, scan } from "./journal-scan.ts";
+import { listSegments, readLines, readLinesBackwards, type Segment, segmentPath, seqOf } from "./segments.ts";
+
+/** A journal up to this size is proven whole at every start; of a larger one, what comes after the checkpoint. */
+export const VERIFY_AT_START_BYTES = 4 * 1024 * 1024;
+
+export class FileJournal implements Journal {
+  private constructor(
+    private readonly ports: WriterPorts,
+    private readonly writer: JournalWriter,
+  ) {}
+
+  /**
+   * Gives every record after the checkpoint's place (without one: every record) to `onRecord`; then it is open for
+   * appending. Throws JOURNAL_DAMAGED, also when it ends before the checkpoint.
+   */
+  static async open(
+    ports: WriterPorts,
+    checkpoint: Position | undefined,
+    onRecord: (record: JournalRecord) => void,
+  ): Promise<FileJournal> {
+    const { disk, dir, key, log } = ports;
+    await disk.mkdir(dir);
+    const known = checkpoint?.seq ?? 0;
+    const small = (await sizeOfAll(ports)) <= VERIFY_AT_START_BYTES;
+    const onLine = (line: Buffer) => {
+      if (seqOf(line)! > known) onRecord(parseLine(line));
+    };
+    const found = await scan({ disk, dir, key, from: small ? START : (checkpoint ?? START), onLine });
+    if (!found.damage && found.end.seq < known) throw damaged(tailMissing(dir, found, known));
+    if (found.damage) throw damaged(found.damage);
+    if (found.torn) {
+      const kept = await cutTorn(disk, dir, found.torn, found.end.seq);
+      const { path, offset, bytes, why } = found.torn;
+      log.warn("the torn end of the journal was cut off; it was never acknowledged", {
+        file: path,
+        offset,
+        bytes,
+        why,
+        kept,
+        last_record: found.end.seq,
+      });
+    }
+    return new FileJournal(ports, new JournalWriter(ports, found.end, await openLast(ports, found)));
+  }
+
+  get position(): Position {
+    return this.writer.position;
+  }
+  get failure(): string | undefined {
+    return this.writer.failure;
+  }
+  get counters() {
+    return this.writer.counters;
+  }
+  append(batch: Batch): void {
+    this.writer.append(batch);
+  }
+  close(): Promise<void> {
+    return this.writer.close();
+  }
+
+  async *readFrom(seq: number, needles: readonly string[] = []): AsyncGenerator<JournalRecord[]> {
+    for await (const lines of this.linesFrom(seq)) yield holding(lines, needles).map(parseLine);
+  }
+
+  async *readBack(seq: number, needles: readonly string[] = []): AsyncGenerator<JournalRecord[]> {
+    for await (const lines of this.linesBack(seq)) yield holding(lines, needles).map(parseLine);
+  }
+
+  private async *linesFrom(seq: number): AsyncGenerator<Buffer[]> {
+    const end = this.position;
+    const segments = await this.written(end);
+    let next = seq + 1;
+    for (const [i, segment] of segments.entries()) {
+      const after = segments[i + 1];
+      if (after && after.first <= next) continue;
+      const to = segment.first === end.segment ? end.offset : undefined;
+      for await (const lines of readLines(this.ports.disk, segment.path, 0, to)) {
+        const fresh = lines.filter((l) => inOrder(l.bytes));
+        if (fresh.length > 0) yield fresh.map((l) => l.bytes);
+      }
+    }
+    // Also passes over a record that stands there twice.
+    function inOrder(line: Buffer): boolean {
+      const found = seqOf(line) ?? 0;
+      if (found < next) return false;
+      next = found + 1;
+      return true;
+    }
+  }
+
+  private async *linesBack(seq: number): AsyncGenerator<Buffer[]> {
+    const end = this.position;
+    let below = Math.min(seq, end.seq + 1);
+    for (const segment of (await this.written(end)).reverse()) {
+      if (segment.first >= below) continue;
+      const size =
+        segment.first === end.segment ? end.offset : await sizeOfFile(this.ports.disk, segment.path);
+      for await (const lines of readLinesBackwards(this.ports.disk, segment.path, size)) {
+        const fresh = lines.filter((line) => {
+          const found = seqOf(line) ?? Number.POSITIVE_INFINITY;
+          if (found >= below) return false;
+          below = found;
+          return true;
+        });
+        if (fresh.length > 0) yield fresh;
+      }
+    }
+  }
+
+  private async written(end: Position): Promise<Segment[]> {
+    const all = await listSegments(this.ports.disk, this.ports.dir);
+    return all.filter((s) => s.first <= end.seq);
+  }
+
+  /** Proves the chain of all that was written when called. */
+  verify(): Promise<Scan> {
+    const { disk, dir, key } = this.ports;
+    const until = this.position.seq;
+    if (until === 0) return Promise.resolve({ end: START, records: 0 });
+    return scan({ disk, dir, key, from: START, until, onLine: () => {} });
+  }
+}
+
+function holding(lines: Buffer[], needles: readonly string[]): Buffer[] {
+  return needles.length === 0 ? lines : lines.filter((line) => needles.every((n) => line.includes(n)));
+}
+
+function tailMissing(dir: string, found: Scan, known: number): Damage {
+  const { segment, lines, seq } = found.end;
+  const why = `the checkpoint rests on record ${known}, but the journal ends with record ${seq}: its tail is missing`;
+  return { file: segmentPath(dir, segment), line: lines + 1, seq: seq + 1, why };
+}
+
+async function sizeOfAll({ disk, dir }: WriterPorts): Promise<number> {
+  let sum = 0;
+  for (const { path } of await listSegments(disk, dir)) sum += await sizeOfFile(disk, path);
+  return sum;
+}
+
+async function sizeOfFile(disk: Disk, path: string): Promise<number> {
+  const file = await disk.open(path, "r");
+  try {
+    return (await file.stat()).size;
+  } finally {
+    await file.close();
+  }
+}
+
+async function openLast(ports: WriterPorts, found: Scan) {
+  if (found.end.segment === 0) return undefined;
+  return ports.disk.open(segmentPath(ports.dir, found.end.segment), "r+");
+}

@@ -1,0 +1,192 @@
+// Reading the journal at start and for `verify`: chain, order, torn tail.
+//
+// A torn tail is what a crash in the middle of a write leaves: at the very end of the last segment, a piece without
+// newline, a run of NULs, or a last line that is not a sealed record. It was never acknowledged. It is copied to
+// torn/, cut off, and said in the log. The last record written twice counts once.
+// Anything else that does not follow is damage: JOURNAL_DAMAGED with file, line, sequence number and what a person can do.
+
+import { join } from "node:path";
+import { BusbarError } from "../../schemas/errors.ts";
+import type { JournalRecord } from "../../schemas/events.ts";
+import { bodyOf, claimedMac, FIRST_MAC, follows } from "./chain.ts";
+import { type Disk, readAt } from "./disk.ts";
+import type { Damage, Position } from "./journal.ts";
+import { type Line, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
+
+export const START: Position = { seq: 0, mac: FIRST_MAC, segment: 0, offset: 0, lines: 0 };
+
+export interface Scan {
+  /** After the last good record. */
+  end: Position;
+  records: number;
+  /** Bytes from here to the end of the last segment are torn. */
+  torn?: { path: string; offset: number; bytes: number; why: string };
+  damage?: Damage;
+}
+
+interface Job {
+  disk: Disk;
+  dir: string;
+  key: Buffer;
+  from: Position;
+  /** Stop after this record. */
+  until?: number;
+  onLine(line: Buffer): void;
+}
+
+/** Goes through the journal from a place on; `onLine` gets every good line, in order. Reads only. */
+export async function scan(job: Job): Promise<Scan> {
+  const segments = await listSegments(job.disk, job.dir);
+  const at = await startSegment(job, segments);
+  if ("why" in at) return { end: job.from, records: 0, damage: at };
+  let state: Scan = { end: job.from, records: 0 };
+  for (const [i, segment] of segments.entries()) {
+    if (i < at.index) continue;
+    const resumed = i === at.index && job.from.seq > 0;
+    const offset = resumed ? job.from.offset : 0;
+    const lines = resumed ? job.from.lines : 0;
+    if (!resumed && segment.first !== state.end.seq + 1) {
+      const why = `records ${state.end.seq + 1} to ${segment.first - 1} are missing before this file`;
+      return { ...state, damage: { file: segment.path, line: 1, seq: state.end.seq + 1, why } };
+    }
+    state = { ...state, end: { ...state.end, segment: segment.first, offset, lines } };
+    state = await scanSegment(job, segment, state, i === segments.length - 1);
+    if (state.damage || state.torn || state.end.seq === job.until) return state;
+  }
+  return state;
+}
+
+/** Which segment to begin with; damage when the place is not in the journal (its tail is missing). */
+async function startSegment(job: Job, segments: Segment[]): Promise<{ index: number } | Damage> {
+  const { from, disk } = job;
+  if (from.seq === 0) return { index: 0 };
+  const path = segmentPath(job.dir, from.segment);
+  const missing = (why: string): Damage => ({ file: path, line: from.lines, seq: from.seq, why });
+  const index = segments.findIndex((s) => s.first === from.segment);
+  if (index < 0) return missing(`the checkpoint rests on record ${from.seq}, but this file is not there`);
+  const file = await disk.open(path, "r");
+  try {
+    const tail = `"mac":"${from.mac}"}\n`;
+    const found = await readAt(file, Math.max(0, from.offset - tail.length), tail.length);
+    if (found.toString("latin1") !== tail) {
+      return missing(
+        `the checkpoint rests on record ${from.seq}, but the journal does not hold it there: its tail is missing or was changed`,
+      );
+    }
+  } finally {
+    await file.close();
+  }
+  return { index };
+}
+
+async function scanSegment(job: Job, segment: Segment, before: Scan, last: boolean): Promise<Scan> {
+  let end = before.end;
+  let records = before.records;
+  let previous: Buffer | undefined;
+  let bad: { line: Line; why: string } | undefined;
+  for await (const lines of readLines(
+    job.disk,
+    segment.path,
+    end.offset,
+    Number.POSITIVE_INFINITY,
+    end.lines + 1,
+  )) {
+    for (const line of lines) {
+      if (bad) return { end, records, damage: damageOf(segment, bad.line, end.seq, bad.why) };
+      const mac = line.ended ? follows(job.key, end.mac, line.bytes) : undefined;
+      if (mac !== undefined && seqOf(line.bytes) === end.seq + 1) {
+        job.onLine(line.bytes);
+        records += 1;
+        end = {
+          ...end,
+          seq: end.seq + 1,
+          mac,
+          offset: line.offset + line.bytes.length + 1,
+          lines: line.number,
+        };
+        if (end.seq === job.until) return { end, records };
+        previous = line.bytes;
+      } else if (line.ended && isRepeat(line.bytes, previous, end)) {
+        end = { ...end, offset: line.offset + line.bytes.length + 1, lines: line.number };
+      } else {
+        bad = { line, why: whyBad(line, end.seq + 1) };
+      }
+    }
+  }
+  if (!bad) return { end, records };
+  if (last && isTorn(bad.line)) {
+    const bytes = bad.line.bytes.length + (bad.line.ended ? 1 : 0);
+    return { end, records, torn: { path: segment.path, offset: bad.line.offset, bytes, why: bad.why } };
+  }
+  return { end, records, damage: damageOf(segment, bad.line, end.seq, bad.why) };
+}
+
+/** The newest good record once more (`previous` is not known where the scan began behind it). */
+function isRepeat(line: Buffer, previous: Buffer | undefined, end: Position): boolean {
+  if (previous) return previous.equals(line);
+  return end.seq > 0 && claimedMac(line) === end.mac && seqOf(line) === end.seq;
+}
+
+/** A complete line that ends like a sealed record was written whole: that it does not follow is no accident of a crash. */
+function isTorn(line: Line): boolean {
+  return !line.ended || line.bytes.includes(0) || claimedMac(line.bytes) === undefined;
+}
+
+function whyBad(line: Line, expected: number): string {
+  if (line.bytes.includes(0)) return "it holds NUL bytes";
+  if (!line.ended) return "it is not complete";
+  if (claimedMac(line.bytes) === undefined) return "it is not a record";
+  const seq = seqOf(line.bytes);
+  if (seq === undefined) return "it is not a record";
+  if (seq !== expected) return `it is record ${seq} where record ${expected} belongs`;
+  return "its mac does not match: it or one before it was changed";
+}
+
+function damageOf(segment: Segment, line: Line, seq: number, why: string): Damage {
+  return { file: segment.path, line: line.number, seq: seq + 1, why };
+}
+
+/** The error for a start that must not go on, with the choice a person has. */
+export function damaged(d: Damage): BusbarError {
+  return new BusbarError(
+    "JOURNAL_DAMAGED",
+    `the journal is damaged: ${d.file} line ${d.line} (record ${d.seq}): ${d.why}. Restore the directory from a backup; or, ` +
+      `to give up record ${d.seq} and all after it, keep a copy, cut the file before that line, and remove later files and the checkpoint directory.`,
+    { ...d },
+  );
+}
+
+/** The record of a good line. */
+export function parseLine(line: Buffer): JournalRecord {
+  return JSON.parse(bodyOf(line)) as JournalRecord;
+}
+
+/** Keeps the torn bytes beside the journal, then cuts them off, durably. Returns where they are kept. */
+export async function cutTorn(
+  disk: Disk,
+  dir: string,
+  torn: NonNullable<Scan["torn"]>,
+  seq: number,
+): Promise<string> {
+  const keep = join(dir, "..", "torn");
+  await disk.mkdir(keep);
+  const file = await disk.open(torn.path, "r+");
+  const copy = join(keep, `after-${seq}-${torn.bytes}.bin`);
+  try {
+    const bytes = await readAt(file, torn.offset, torn.bytes);
+    const out = await disk.open(copy, "w", 0o600);
+    try {
+      let done = 0;
+      while (done < bytes.length)
+        done += (await out.write(bytes, done, bytes.length - done, done)).bytesWritten;
+      await out.sync();
+    } finally {
+      await out.close();
+    }
+    await file.truncate(torn.offset);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return copy;
+}

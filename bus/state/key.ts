@@ -1,0 +1,31 @@
+// The secret of a bus: 32 random bytes in <bus dir>/key (0600), made once. It seals the journal and signs tokens.
+
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { BusbarError, ioError } from "../../schemas/errors.ts";
+import { type Disk, readWhole, writeNew } from "./disk.ts";
+
+const KEY_BYTES = 32;
+
+/** Reads the key, or makes it where `fresh` says that there is no journal yet that another key sealed. */
+export async function loadKey(disk: Disk, dir: string, fresh: boolean): Promise<Buffer> {
+  const path = join(dir, "key");
+  const there = await readWhole(disk, path);
+  if (there?.length === KEY_BYTES) return there;
+  if (!fresh) {
+    const why = there ? `has ${there.length} bytes instead of ${KEY_BYTES}` : "is missing";
+    throw new BusbarError(
+      "JOURNAL_DAMAGED",
+      `the key ${path} ${why}; without it the journal beside it cannot be proven. Restore the key from a backup, or move the whole directory away to begin anew.`,
+      { file: path },
+    );
+  }
+  const key = randomBytes(KEY_BYTES);
+  try {
+    if (there) await disk.unlink(path); // a torn first start: nothing was sealed with it
+    await writeNew(disk, dir, path, key);
+  } catch (error) {
+    throw ioError("writing the key", path, error, "STORAGE");
+  }
+  return key;
+}

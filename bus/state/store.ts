@@ -1,0 +1,259 @@
+// The one writer of durable state. A change is:
+//   decide (on committed state + all that is accepted but not yet durable) -> journal, durable -> applied -> answered.
+// Two layers: `base` is committed; `pending` holds what is on its way. A failed write drops the pending layer, and
+// with it every change that was decided on it: nothing happened. Reads see `base` only.
+
+import { join } from "node:path";
+import { BusbarError } from "../../schemas/errors.ts";
+import type { JournalRecord } from "../../schemas/events.ts";
+import { CHECKPOINT_EVERY_EVENTS } from "../../schemas/limits.ts";
+import type { Clock, Log } from "../../schemas/ports.ts";
+import type { Base } from "./base.ts";
+import { takeCheckpoint } from "./checkpoint.ts";
+import { type Disk, systemDisk } from "./disk.ts";
+import { Draft } from "./draft.ts";
+import type { Journal, Unplaced } from "./journal.ts";
+import { type IndexedView, Layer } from "./layer.ts";
+import { type AuditFilter, type AuditPage, queryAudit, recordsAfter, type StreamFilter } from "./query.ts";
+import { recover } from "./recovery.ts";
+import type { AccessDraft, EventDraft, StateStore, StateView } from "./view.ts";
+
+/** Who brings a change about; `method` and `requestId` are absent for what the bus does by itself. */
+export interface ChangeContext {
+  actor: string;
+  method?: string;
+  requestId?: string;
+}
+
+export interface StorePorts {
+  /** The bus's own directory: key, journal/, checkpoint/. */
+  dir: string;
+  clock: Clock;
+  log: Log;
+  disk?: Disk;
+  segmentBytes?: number;
+}
+
+export interface Verified {
+  ok: boolean;
+  records: number;
+  first_bad?: { seq: number; file: string; line: number; why: string };
+}
+
+export class Store implements StateStore {
+  private readonly pending: Layer;
+  private readonly listeners = new Set<(record: JournalRecord) => void>();
+  private inFlight: Promise<unknown> | undefined;
+  private checkpointing: Promise<void> | undefined;
+  private eventsSince: number;
+  readonly counters = { events: 0, accesses: 0, refused: 0, checkpoints: 0, checkpoint_ms: 0 };
+
+  private constructor(
+    private readonly ports: StorePorts & { disk: Disk },
+    private readonly base: Base,
+    private readonly journal: Journal,
+    /** The secret of this bus; tokens are made from it too. */
+    readonly key: Buffer,
+    private dirty: Set<string>,
+    replayed: number,
+  ) {
+    this.pending = new Layer(base);
+    this.eventsSince = replayed;
+  }
+
+  /** Throws JOURNAL_DAMAGED, STATE_TOO_NEW, STORAGE. */
+  static async open(ports: StorePorts): Promise<Store> {
+    const disk = ports.disk ?? systemDisk;
+    const { base, journal, key, dirty, replayed } = await recover({ ...ports, disk });
+    return new Store({ ...ports, disk }, base, journal, key, dirty, replayed);
+  }
+
+  get view(): IndexedView {
+    return this.base;
+  }
+  get seq(): number {
+    return this.journal.position.seq;
+  }
+  get degraded(): string | undefined {
+    return this.journal.failure;
+  }
+  get journalCounters(): Journal["counters"] {
+    return this.journal.counters;
+  }
+  /** Events that a start would have to replay. */
+  get eventsSinceCheckpoint(): number {
+    return this.eventsSince;
+  }
+
+  /** `transact` for deciders that emit into a draft: no event is applied twice. */
+  change<T>(ctx: ChangeContext, decide: (draft: Draft) => T): Promise<T> {
+    const draft = new Draft(this.pending, this.ports.clock.now());
+    let result: T;
+    try {
+      result = decide(draft);
+    } catch (error) {
+      return Promise.reject(error); // nothing has happened
+    }
+    if (draft.events.length === 0) {
+      // True only once what it rests on is durable.
+      return this.inFlight ? this.inFlight.then(() => result) : Promise.resolve(result);
+    }
+    const written = this.commit(ctx, draft);
+    const done = () => {
+      if (this.inFlight === written) this.inFlight = undefined;
+    };
+    this.inFlight = written;
+    written.then(done, done);
+    return written.then(() => result);
+  }
+
+  transact<T>(
+    ctx: ChangeContext,
+    decide: (draft: StateView) => { events: EventDraft[]; result: T },
+  ): Promise<T> {
+    return this.change(ctx, (draft) => {
+      const { events, result } = decide(draft);
+      for (const { event, ...target } of events) draft.emit(target, event);
+      return result;
+    });
+  }
+
+  private commit(ctx: ChangeContext, draft: Draft): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.journal.append({
+        records: toRecords(ctx, draft),
+        durable: true,
+        written: (records) => {
+          this.apply(draft, records);
+          resolve();
+        },
+        failed: (error) => {
+          this.counters.refused += 1;
+          this.pending.clear();
+          reject(error);
+        },
+      });
+      this.pending.absorb(draft);
+    });
+  }
+
+  private apply(draft: Draft, records: JournalRecord[]): void {
+    this.base.absorb(draft);
+    this.pending.release(draft);
+    for (const task of draft.taskTable.values()) this.base.trimReads(task);
+    for (const { run } of draft.events) if (run !== undefined) this.dirty.add(run);
+    this.counters.events += records.length;
+    this.eventsSince += records.length;
+    this.tell(records);
+  }
+
+  private tell(records: JournalRecord[]): void {
+    for (const record of records) {
+      for (const listener of this.listeners) {
+        try {
+          listener(record);
+        } catch (error) {
+          this.ports.log.error("a listener failed", { seq: record.seq, why: String(error) });
+        }
+      }
+    }
+  }
+
+  access(record: AccessDraft): void {
+    if (this.base.noteRead(record) && record.run !== undefined) this.dirty.add(record.run);
+    const ts = new Date(this.ports.clock.now()).toISOString();
+    this.journal.append({
+      records: [{ ts, kind: "access", ...record }],
+      durable: false,
+      written: (records) => {
+        this.counters.accesses += records.length;
+        this.tell(records);
+      },
+      failed: () => {},
+    });
+  }
+
+  onRecord(fn: (record: JournalRecord) => void): () => void {
+    this.listeners.add(fn);
+    return () => this.listeners.delete(fn);
+  }
+
+  /** Written records after `seq`, up to the newest at the time of the call. */
+  recordsAfter(seq: number, filter: StreamFilter = {}): AsyncIterable<JournalRecord> {
+    return recordsAfter(this.journal, seq, filter);
+  }
+
+  query(filter: AuditFilter): Promise<AuditPage> {
+    return queryAudit(this.journal, filter);
+  }
+
+  async verify(): Promise<Verified> {
+    const { records, damage } = await this.journal.verify();
+    return damage ? { ok: false, records, first_bad: damage } : { ok: true, records };
+  }
+
+  /** True when a checkpoint would spare a start much work; large runs are written more rarely. */
+  get checkpointDue(): boolean {
+    let tasks = 0;
+    for (const run of this.dirty) tasks += this.base.run(run)?.order.length ?? 0;
+    return this.eventsSince >= Math.max(CHECKPOINT_EVERY_EVENTS, tasks / 2);
+  }
+
+  /** Writes what changed since the last one; one at a time. A failure is said in the log: the journal has it all. */
+  checkpoint(): Promise<void> {
+    this.checkpointing ??= this.writeCheckpoint().finally(() => {
+      this.checkpointing = undefined;
+    });
+    return this.checkpointing;
+  }
+
+  private async writeCheckpoint(): Promise<void> {
+    if (this.dirty.size === 0 && this.eventsSince === 0) return;
+    const { disk, dir, clock, log } = this.ports;
+    const began = clock.monotonic();
+    const dirty = this.dirty;
+    const events = this.eventsSince;
+    this.dirty = new Set();
+    this.eventsSince = 0;
+    const ports = { disk, dir: join(dir, "checkpoint"), monotonic: () => clock.monotonic() };
+    const write = takeCheckpoint(ports, this.base, this.journal.position, dirty);
+    try {
+      await write();
+      this.counters.checkpoints += 1;
+      this.counters.checkpoint_ms += clock.monotonic() - began;
+    } catch (error) {
+      for (const run of dirty) this.dirty.add(run);
+      this.eventsSince += events;
+      log.warn("the checkpoint could not be written; the journal holds everything", {
+        why: error instanceof BusbarError ? error.message : String(error),
+      });
+    }
+  }
+
+  /** Writes what waits, then a last checkpoint. Changes after this are refused with SHUTTING_DOWN. */
+  async close(): Promise<void> {
+    await this.journal.close();
+    await this.checkpointing;
+    await this.checkpoint();
+    this.listeners.clear();
+  }
+}
+
+function toRecords(ctx: ChangeContext, draft: Draft): Unplaced[] {
+  const { actor, method, requestId } = ctx;
+  return draft.events.map(({ run, task, attempt, event }, i) => {
+    const state_version = draft.versions[i];
+    return {
+      ts: draft.at,
+      kind: "event",
+      actor,
+      ...(requestId !== undefined && { request_id: requestId }),
+      ...(run !== undefined && { run }),
+      ...(task !== undefined && { task }),
+      ...(attempt !== undefined && { attempt }),
+      ...(method !== undefined && { method }),
+      event,
+      ...(state_version !== undefined && { state_version }),
+    };
+  });
+}
