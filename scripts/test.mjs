@@ -69,9 +69,9 @@ const CHECKS = [
     command: [bin("tsx"), "scripts/generate-schemas.ts", "--check"],
   },
   {
-    name: "protocol",
-    file: "scripts/generate-protocol.ts",
-    command: [bin("tsx"), "scripts/generate-protocol.ts", "--check"],
+    name: "documents",
+    file: "scripts/generate-docs.ts",
+    command: [bin("tsx"), "scripts/generate-docs.ts", "--check"],
   },
 ];
 

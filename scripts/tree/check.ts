@@ -77,8 +77,8 @@ function cycles(tree: Tree): Fault[] {
   const visit = (source: Source): void => {
     state.set(source.path, "open");
     path.push(source.path);
-    for (const { target, line } of source.imports) {
-      const next = target === undefined ? undefined : byPath.get(target);
+    for (const { target, lazy, line } of source.imports) {
+      const next = target === undefined || lazy ? undefined : byPath.get(target);
       if (!next || next === source) continue;
       if (state.get(next.path) === "open") {
         const loop = [...path.slice(path.indexOf(next.path)), next.path];

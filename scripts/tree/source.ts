@@ -9,7 +9,8 @@ export interface Import {
   specifier: string;
   /** File of this tree that it names (from the root), or undefined for packages and Node's modules. */
   target: string | undefined;
-  typeOnly: boolean;
+  /** `import()`: loaded when it is called, so it closes no cycle. */
+  lazy: boolean;
   line: number;
 }
 
@@ -87,30 +88,22 @@ function countLines(text: string): number {
 }
 
 /** `import`, `export ... from`, `import()` and `import("x").T`. */
-function importOf(node: ts.Node): { specifier: string; typeOnly: boolean } | undefined {
+function importOf(node: ts.Node): { specifier: string; lazy: boolean } | undefined {
   if (ts.isImportDeclaration(node) && ts.isStringLiteral(node.moduleSpecifier))
-    return { specifier: node.moduleSpecifier.text, typeOnly: onlyTypes(node.importClause) };
+    return { specifier: node.moduleSpecifier.text, lazy: false };
   if (ts.isExportDeclaration(node) && node.moduleSpecifier && ts.isStringLiteral(node.moduleSpecifier))
-    return { specifier: node.moduleSpecifier.text, typeOnly: node.isTypeOnly };
+    return { specifier: node.moduleSpecifier.text, lazy: false };
   if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
     const [first] = node.arguments;
-    if (first && ts.isStringLiteral(first)) return { specifier: first.text, typeOnly: false };
+    if (first && ts.isStringLiteral(first)) return { specifier: first.text, lazy: true };
   }
   if (
     ts.isImportTypeNode(node) &&
     ts.isLiteralTypeNode(node.argument) &&
     ts.isStringLiteral(node.argument.literal)
   )
-    return { specifier: node.argument.literal.text, typeOnly: true };
+    return { specifier: node.argument.literal.text, lazy: false };
   return undefined;
-}
-
-function onlyTypes(clause: ts.ImportClause | undefined): boolean {
-  if (!clause) return false;
-  if (clause.isTypeOnly) return true;
-  const names = clause.namedBindings;
-  if (clause.name || !names || !ts.isNamedImports(names)) return false;
-  return names.elements.length > 0 && names.elements.every((element) => element.isTypeOnly);
 }
 
 function targetOf(from: string, specifier: string): string | undefined {

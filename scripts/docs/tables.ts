@@ -1,5 +1,6 @@
-// The tables of PROTOCOL.md as Markdown, and their place in the page.
+// The generated tables of the documents as Markdown, and their place in the page.
 
+import { VERBS } from "../../bus/ctl/verb-table.ts";
 import { ERRORS, RETIRED_RPC_NUMBERS } from "../../schemas/errors.ts";
 import { METHODS } from "../../schemas/methods.ts";
 
@@ -14,20 +15,25 @@ interface Schema {
   required?: string[];
 }
 
-/** `text` with all generated parts renewed. Throws when a marker is missing. */
-export function withTables(text: string): string {
-  const parts = { methods: methodTable(), errors: errorTable() };
+const PARTS: Record<string, Record<string, () => string>> = {
+  "PROTOCOL.md": { methods: methodTable, errors: errorTable },
+  "README.md": { verbs: verbTable },
+};
+
+/** `text` of the document with all generated parts renewed. Throws when a marker is missing. */
+export function withTables(document: string, text: string): string {
   let result = text;
-  for (const [name, table] of Object.entries(parts)) result = replacePart(result, name, table);
+  for (const [name, table] of Object.entries(PARTS[document] ?? {}))
+    result = replacePart(document, result, name, table());
   return result;
 }
 
-function replacePart(text: string, name: string, table: string): string {
+function replacePart(document: string, text: string, name: string, table: string): string {
   const begin = `<!-- ${name}:begin -->`;
   const end = `<!-- ${name}:end -->`;
   const from = text.indexOf(begin);
   const to = text.indexOf(end);
-  if (from < 0 || to < from) throw new Error(`PROTOCOL.md has no ${begin} ... ${end}`);
+  if (from < 0 || to < from) throw new Error(`${document} has no ${begin} ... ${end}`);
   return `${text.slice(0, from + begin.length)}\n\n${table}\n\n${text.slice(to)}`;
 }
 
@@ -72,4 +78,13 @@ export function errorTable(): string {
     lines.push(`| ${rpc} | ${code} | ${retryable ? "yes" : "no"} | ${help.replaceAll("|", "\\|")} |`);
   const retired = RETIRED_RPC_NUMBERS.length > 0 ? RETIRED_RPC_NUMBERS.join(", ") : "none";
   return `${lines.join("\n")}\n\nRetired numbers (never given again): ${retired}.`;
+}
+
+function verbTable(): string {
+  const lines = ["| | |", "|---|---|"];
+  for (const { name, words, summary } of VERBS)
+    lines.push(
+      `| \`busctl ${name}${words === "" ? "" : ` ${words.replaceAll("|", "\\|")}`}\` | ${summary.replaceAll("|", "\\|")} |`,
+    );
+  return lines.join("\n");
 }
