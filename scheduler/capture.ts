@@ -7,6 +7,7 @@
 
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import { gitLikePart } from "../bus/git/names.ts";
 import { pathText, showName } from "../bus/git/tree.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { type AttemptRef, snapshotRef } from "../schemas/ids.ts";
@@ -17,7 +18,6 @@ import { hashAll, type IndexChange, isBlobMode, type WritePlace, writeTree } fro
 import { caseTwins } from "./case-twins.ts";
 import { treeOf, writeCommit } from "./commit.ts";
 import { type Control, controlGit } from "./control.ts";
-import { gitLikePart } from "./names.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
 import { submoduleChanges } from "./submodules.ts";

@@ -65,6 +65,9 @@ export function ownConfig(repo: Pick<OwnRepo, "objectFormat" | "sparse">): strin
     "\tgpgSign = false",
     "[gc]",
     "\tauto = 0",
+    // Populated by us: git in the place must not take them for uninitialised.
+    "[submodule]",
+    "\tactive = .",
     "[maintenance]",
     "\tauto = false",
   ];

@@ -3,6 +3,7 @@
 
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { refuseClash } from "../bus/git/ref-clash.ts";
 import { BusbarError, isCode } from "../schemas/errors.ts";
 import { baseRef, integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit, repoGit } from "./control.ts";
@@ -51,11 +52,19 @@ export function zeros(control: Control): string {
   return "0".repeat(control.objectFormat === "sha256" ? 64 : 40);
 }
 
-/** Makes the branch of a run at `base` and the ref that keeps the base alive; gives the branch's head. */
+/**
+ * Makes the branch of a run at `base` and the ref that keeps the base alive; gives the branch's head.
+ * Error: REF_CLASH where a ref of the user's came in the way since the preflight (case 11).
+ */
 export async function ensureIntegrationBranch(control: Control, run: string, base: string): Promise<string> {
-  // The base ref first: it marks the branch as ours (preflight).
-  await createRef(control, baseRef(run), base);
-  await createRef(control, integrationRef(run), base);
+  try {
+    // The base ref first: it marks the branch as ours (preflight).
+    await createRef(control, baseRef(run), base);
+    await createRef(control, integrationRef(run), base);
+  } catch (error) {
+    await refuseClash({ gitDir: control.repo }, run);
+    throw error;
+  }
   const head = await readRef(control, integrationRef(run));
   if (head === null)
     throw new BusbarError("GIT_FAILED", `${integrationRef(run)} is not there after it was made`, { run });

@@ -4,8 +4,8 @@
 //   3. Whatever the scope: what no change may hold (capture.ts `refused`), links that leave the repository
 //      (case 45), names that differ only in case, .gitmodules unless allowed by that name, submodules.
 
+import { linkFault } from "../bus/git/names.ts";
 import type { Captured } from "./capture.ts";
-import { gitLikePart } from "./names.ts";
 
 /** A compiled list of globs (schemas/globs.ts). */
 export interface Matcher {
@@ -83,17 +83,4 @@ function pathRule(path: string, sets: ScopeSets): { rule: string; why: string } 
     return { rule: `contracts: ${pattern}`, why };
   }
   return undefined;
-}
-
-/** Why a link's target is not inside the repository, or undefined when it is. Targets are read as written. */
-export function linkFault(path: string, target: string): string | undefined {
-  if (target === "") return "to nowhere";
-  if (target.startsWith("/")) return `to the absolute path ${target}`;
-  const parts = path.split("/").slice(0, -1);
-  for (const part of target.split("/")) {
-    if (part === "" || part === ".") continue;
-    if (part !== "..") parts.push(part);
-    else if (parts.pop() === undefined) return `that leaves the repository (${target})`;
-  }
-  return gitLikePart(parts.join("/")) === undefined ? undefined : `into .git (${target})`;
 }
