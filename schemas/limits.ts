@@ -38,6 +38,9 @@ export const SLOW_READ_MS = 250;
 /** `list_files` answers at most this many entries; `next` goes on. */
 export const MAX_LIST_ENTRIES = 10_000;
 
+/** What an agent's `publish` waits for its snapshot. */
+export const PUBLISH_TIMEOUT_MS = 60_000;
+
 /** How often a shim says that it lives. */
 export const HEARTBEAT_MS = 5_000;
 /** A running attempt without a sign of life for this long is lost; must exceed 3 heartbeats. */

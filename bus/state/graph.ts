@@ -14,7 +14,7 @@ export interface GraphNode {
 const MAX_FAULTS = 50;
 
 /**
- * Wave of every new task: 1 without dependencies, else one more than the highest of its dependencies.
+ * Wave of every new task: 0 without dependencies, else one more than the highest of its dependencies.
  * `existing` gives the wave of a task that the run has already. Refused whole with BAD_PLAN (data.faults lists
  * all) for bad, duplicate or unknown ids and for cycles; the message holds the path `a -> c -> b -> a`.
  */
@@ -27,18 +27,12 @@ export function checkGraph(
   }
   const faults: string[] = [];
   const byId = new Map<string, GraphNode>();
-  const folded = new Map<string, string>();
   for (const node of nodes) {
     const fault = idFault(node.id);
     if (fault) faults.push(`task id ${showId(node.id)} ${fault}`);
     else if (byId.has(node.id) || existing(node.id) !== undefined)
       faults.push(`task id ${showId(node.id)} is there twice`);
-    else if (folded.has(node.id.toLowerCase()))
-      faults.push(
-        `task ids ${showId(folded.get(node.id.toLowerCase()))} and ${showId(node.id)} differ only in case`,
-      );
     byId.set(node.id, node);
-    folded.set(node.id.toLowerCase(), node.id);
   }
   for (const node of nodes) {
     for (const dep of new Set(node.depends_on)) {
@@ -61,8 +55,8 @@ function levels(
   const open: string[] = [];
   for (const [id, node] of byId) {
     const inside = [...new Set(node.depends_on)].filter((dep) => byId.has(dep));
-    const outside = node.depends_on.map((dep) => existing(dep) ?? 0);
-    wave.set(id, 1 + outside.reduce((a, b) => Math.max(a, b), 0));
+    const outside = node.depends_on.map((dep) => existing(dep) ?? -1);
+    wave.set(id, 1 + outside.reduce((a, b) => Math.max(a, b), -1));
     waits.set(id, inside.length);
     if (inside.length === 0) open.push(id);
     for (const dep of inside) {

@@ -1,0 +1,22 @@
+// What the handlers that change state are given.
+
+import type { Config } from "../../schemas/config.ts";
+import type { AttemptRef } from "../../schemas/ids.ts";
+import type { Clock, Log, Random } from "../../schemas/ports.ts";
+import type { Store } from "../state/store.ts";
+import type { AttemptPeers } from "./peers.ts";
+import type { Workers } from "./workers.ts";
+
+export interface Deps {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  random: Random;
+  config: Config;
+  stateDir: string;
+  runtimeDir: string;
+  /** Makes the token of one attempt (bus/tokens.ts). */
+  tokenFor(role: "shim" | "agent", ref: AttemptRef): string;
+  workers: Workers;
+  peers: AttemptPeers;
+}

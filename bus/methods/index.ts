@@ -1,0 +1,44 @@
+// The handlers that change state, put together; those that only read stand in reads.ts.
+
+import type { AnyEvent } from "../../schemas/events.ts";
+import type { Handlers } from "../dispatch.ts";
+import { agentHandlers } from "./agent.ts";
+import type { Deps } from "./deps.ts";
+import { AttemptPeers } from "./peers.ts";
+import { peopleHandlers } from "./people.ts";
+import { schedulerHandlers } from "./scheduler.ts";
+import { shimHandlers } from "./shim.ts";
+import { Workers } from "./workers.ts";
+
+export interface Methods {
+  handlers: Handlers;
+  /** Name of the registered scheduler. */
+  worker(): string | null;
+}
+
+/** Also listens to the store, so that the shims of a cancelled or lost attempt are told to end. */
+export function makeMethods(parts: Omit<Deps, "workers" | "peers">): Methods {
+  const peers = new AttemptPeers();
+  const workers = new Workers(parts.store, parts.log);
+  const deps: Deps = { ...parts, peers, workers };
+  parts.store.onRecord(({ run, task, event }) => {
+    const reason = event && endReason(event);
+    const attempt =
+      run !== undefined && task !== undefined && parts.store.view.task(run, task)?.attempts.at(-1);
+    if (reason === undefined || !attempt) return;
+    peers.cancel({ run: run!, task: task!, attempt: attempt.attempt }, reason);
+  });
+  const handlers: Handlers = {
+    ...agentHandlers(deps),
+    ...shimHandlers(deps),
+    ...schedulerHandlers(deps),
+    ...peopleHandlers(deps),
+  };
+  return { handlers, worker: () => workers.current };
+}
+
+function endReason(event: AnyEvent): string | undefined {
+  if (event.type === "task.cancelled") return `cancelled by ${event.by}`;
+  if (event.type === "task.failed" && event.cause === "lost") return event.evidence.summary;
+  return undefined;
+}

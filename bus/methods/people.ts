@@ -1,0 +1,64 @@
+// Handlers for people: runs, tasks, decisions, the audit log.
+
+import { BusbarError } from "../../schemas/errors.ts";
+import { showId } from "../../schemas/ids.ts";
+import type { Result } from "../../schemas/methods.ts";
+import type { Handlers } from "../dispatch.ts";
+import { approve, cancelTask, grantFiles, reject, retryTask } from "../state/decide-person.ts";
+import { cancelRun, pause, planHash, resume, submit } from "../state/decide-run.ts";
+import { runSummary } from "../state/status.ts";
+import type { Store } from "../state/store.ts";
+import type { Deps } from "./deps.ts";
+import { metricsText } from "./metrics.ts";
+
+export function peopleHandlers(deps: Deps): Handlers {
+  const { store, random } = deps;
+  return {
+    submit_run: (ctx, p) => {
+      const hash = planHash(p.spec);
+      return store.change(ctx, (d) => submit(d, p, ctx.actor, hash));
+    },
+    list_runs: () => ({
+      runs: [...store.view.runs()].map((run) => runSummary(run, store.view.tasks(run.run))),
+    }),
+    get_run: (_ctx, p) => getRun(store, p.run),
+    list_tasks: (_ctx, p) => ({ tasks: listTasks(store, p.run, p.states) }),
+    cancel: (ctx, p) =>
+      store.change(ctx, (d) => {
+        const one = p.task;
+        return {
+          cancelled:
+            one === undefined ? cancelRun(d, p.run, ctx.actor) : cancelTask(d, p.run, one, ctx.actor),
+        };
+      }),
+    retry_task: (ctx, p) => store.change(ctx, (d) => retryTask(d, p, ctx.actor)),
+    approve: (ctx, p) => store.change(ctx, (d) => approve(d, p, ctx.actor)),
+    reject: (ctx, p) => store.change(ctx, (d) => reject(d, p, ctx.actor, random)),
+    grant_files: (ctx, p) => store.change(ctx, (d) => grantFiles(d, p, ctx.actor)),
+    pause: (ctx, p) => store.change(ctx, (d) => pause(d, p.run, ctx.actor)),
+    resume: (ctx, p) => store.change(ctx, (d) => resume(d, p.run, ctx.actor)),
+    query_audit: (_ctx, p) => store.query(p),
+    verify: () => store.verify(),
+    metrics: () => ({ text: metricsText(deps) }),
+  };
+}
+
+function getRun(store: Store, id: string): Result<"get_run"> {
+  const run = store.view.run(id);
+  if (!run) throw new BusbarError("NO_SUCH_RUN", `there is no run ${showId(id)}`, { run: id });
+  const tasks = [...store.view.tasks(id)];
+  return { run, summary: runSummary(run, tasks), tasks, seq: store.seq };
+}
+
+function listTasks(
+  store: Store,
+  run: string | undefined,
+  states: readonly string[] | undefined,
+): Result<"list_tasks">["tasks"] {
+  if (run !== undefined && !store.view.run(run)) {
+    throw new BusbarError("NO_SUCH_RUN", `there is no run ${showId(run)}`, { run });
+  }
+  const runs = run === undefined ? [...store.view.runs()].map((r) => r.run) : [run];
+  const all = runs.flatMap((id) => [...store.view.tasks(id)]);
+  return states ? all.filter((task) => states.includes(task.state.name)) : all;
+}

@@ -1,0 +1,53 @@
+// Handlers for the scheduler: claim, progress of an attempt, results, landings.
+
+import { LEASE_MS } from "../../schemas/limits.ts";
+import type { Parsed, Result } from "../../schemas/methods.ts";
+import type { Handlers } from "../dispatch.ts";
+import { attemptUpdate, claim, publishSnapshot, recordVerdict } from "../state/decide-attempt.ts";
+import { land, settle } from "../state/decide-settle.ts";
+import { inputsChanged } from "../state/inputs.ts";
+import type { CallContext } from "../state/view.ts";
+import type { Deps } from "./deps.ts";
+
+export function schedulerHandlers(deps: Deps): Handlers {
+  const { store, random } = deps;
+  return {
+    register_worker: (ctx, p) => registerWorker(deps, ctx, p),
+    claim: async (ctx, p) => {
+      const claimed = await store.change(ctx, (d) => claim(d, p));
+      const ref = { run: p.run, task: p.task, attempt: claimed.attempt };
+      return {
+        ...claimed,
+        shim_token: deps.tokenFor("shim", ref),
+        agent_token: deps.tokenFor("agent", ref),
+      };
+    },
+    attempt_update: (ctx, p) => store.change(ctx, (d) => attemptUpdate(d, p)),
+    publish_snapshot: (ctx, p) => store.change(ctx, (d) => publishSnapshot(d, p)),
+    record_verdict: (ctx, p) => store.change(ctx, (d) => recordVerdict(d, p)),
+    settle_attempt: (ctx, p) => store.change(ctx, (d) => settle(d, p, random)),
+    land: (ctx, p) => store.change(ctx, (d) => land(d, p)),
+    inputs_changed: (_ctx, p) => inputsChanged(store.view, p),
+  };
+}
+
+/** All state at once, so that the scheduler starts from a whole picture at `seq`. */
+async function registerWorker(
+  deps: Deps,
+  ctx: CallContext,
+  p: Parsed<"register_worker">,
+): Promise<Result<"register_worker">> {
+  const { store, config, stateDir, runtimeDir } = deps;
+  await deps.workers.register(ctx, p);
+  const runs = [...store.view.runs()];
+  return {
+    worker: p.worker,
+    lease_ms: LEASE_MS,
+    config,
+    state_dir: stateDir,
+    runtime_dir: runtimeDir,
+    runs,
+    tasks: runs.flatMap((run) => [...store.view.tasks(run.run)]),
+    seq: store.seq,
+  };
+}
