@@ -1,0 +1,104 @@
+// Watching a run for a person or a CI job: shows it, obeys the signals, says the end. Used by `run` and
+// `tasks --follow`.
+//
+//   Ctrl-C   detach: say how to come back, exit 130; a second one ends busctl at once
+//   SIGTERM  with `run`: cancel the run and wait for its end; else detach
+//   SIGHUP   detach (the terminal is gone)
+
+import { ping } from "./connect.ts";
+import type { Bus, Ctx } from "./context.ts";
+import { say } from "./context.ts";
+import { EXIT } from "./exit-codes.ts";
+import { takeOver } from "./render/advice.ts";
+import { endLines } from "./render/summary.ts";
+import { taskJson } from "./render/task-json.ts";
+import { sinkFor } from "./sinks.ts";
+import { type RunState, watchRun } from "./watch.ts";
+
+export interface AttendOptions {
+  run: string;
+  /** Submitted just now. */
+  fresh: boolean;
+  keepGoing: boolean;
+  connect(): Promise<Bus>;
+  cancelOnTerm: boolean;
+  /** Called when no scheduler is registered; fulfilled with what to show. */
+  revive?(): Promise<string | undefined>;
+}
+
+export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> {
+  const sink = sinkFor(ctx, options.fresh);
+  let leave: (why: "left") => void = () => {};
+  const left = new Promise<"left">((resolve) => {
+    leave = resolve;
+  });
+  let interrupted = false;
+  const offs = [
+    ctx.onSignal("SIGINT", () => {
+      if (interrupted) process.exit(EXIT.detached);
+      interrupted = true;
+      leave("left");
+    }),
+    ctx.onSignal("SIGHUP", () => leave("left")),
+    ctx.onSignal("SIGTERM", () => {
+      if (options.cancelOnTerm) void cancelRun(ctx, options);
+      else leave("left");
+    }),
+  ];
+  let end: RunState | "left";
+  try {
+    const look = (bus: Bus) => lookAt(bus, options);
+    end = await watchRun({ ...options, sink, look, left });
+  } finally {
+    sink.end();
+    for (const off of offs) off();
+  }
+  return end === "left" ? detached(ctx, options.run) : ended(ctx, end);
+}
+
+async function lookAt(bus: Bus, options: AttendOptions): Promise<string | undefined> {
+  const answer = await ping(bus, 4_000);
+  if (answer.degraded) return answer.degraded;
+  if (answer.worker !== null) return undefined;
+  return options.revive ? options.revive() : "no scheduler is running; nothing new starts (busctl up)";
+}
+
+async function cancelRun(ctx: Ctx, options: AttendOptions): Promise<void> {
+  try {
+    const bus = await options.connect();
+    await bus.call("cancel", { run: options.run }).finally(() => bus.close());
+  } catch (error) {
+    ctx.io.err(
+      `busctl: cancelling ${options.run}: ${error instanceof Error ? error.message : String(error)}\n`,
+    );
+  }
+}
+
+async function detached(ctx: Ctx, run: string): Promise<number> {
+  if (ctx.json) await ctx.io.out(`${JSON.stringify({ type: "detached", run, exit: EXIT.detached })}\n`);
+  else {
+    await say(
+      ctx,
+      `Detached; ${run} goes on.`,
+      `  come back:  busctl tasks --follow --run ${run}`,
+      `  cancel it:  busctl cancel ${run}`,
+    );
+  }
+  return EXIT.detached;
+}
+
+async function ended(ctx: Ctx, end: RunState): Promise<number> {
+  const { summary } = end;
+  const code = summary.merged === summary.total ? EXIT.ok : EXIT.unfinished;
+  if (ctx.json) {
+    const value = {
+      type: "end",
+      exit: code,
+      run: summary,
+      take_over: takeOver(summary) ?? null,
+      tasks: end.tasks.map(taskJson),
+    };
+    await ctx.io.out(`${JSON.stringify(value)}\n`);
+  } else await say(ctx, ...endLines(end, ctx.now(), ctx.p, ctx.io.columns()));
+  return code;
+}

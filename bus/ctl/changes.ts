@@ -1,0 +1,60 @@
+// What an attempt changed, as git tells it: base against snapshot, straight from the object store.
+
+import { BusbarError } from "../../schemas/errors.ts";
+import type { AttemptRecord, Task } from "../../schemas/task.ts";
+import { git } from "../git/run.ts";
+
+export interface Change {
+  attempt: number;
+  base: string;
+  commit: string;
+}
+
+/** The newest attempt that has a snapshot, or the one asked for. Throws NO_SUCH_SNAPSHOT. */
+export function changeOf(task: Task, attempt?: number): Change {
+  const name = `${task.run}/${task.spec.id}`;
+  const record =
+    attempt === undefined
+      ? task.attempts.findLast((one) => work(one) !== undefined)
+      : task.attempts.find((one) => one.attempt === attempt);
+  if (!record) {
+    const which = attempt === undefined ? "has no snapshot yet" : `has no attempt ${attempt}`;
+    throw new BusbarError("NO_SUCH_SNAPSHOT", `${name} ${which}`, {
+      help: `\`busctl tasks --task ${name}\` says where it stands.`,
+    });
+  }
+  const snapshot = work(record);
+  if (!snapshot)
+    throw new BusbarError("NO_SUCH_SNAPSHOT", `attempt ${record.attempt} of ${name} left no snapshot`);
+  return { attempt: record.attempt, base: record.base, commit: snapshot.commit };
+}
+
+/** The newest snapshot that is more than the base. */
+function work(record: AttemptRecord) {
+  return record.snapshots.findLast((snapshot) => snapshot.version > 0);
+}
+
+/** Output of `git diff` with the given options, as bytes. */
+export async function diffOf(commonDir: string, change: Change, options: string[]): Promise<Buffer> {
+  const words = ["diff", "--no-ext-diff", "--no-textconv", ...options, change.base, change.commit, "--"];
+  return (await git(words, { gitDir: commonDir, encoding: "buffer" })).stdoutBuffer;
+}
+
+/** Files of a change with added and deleted lines; null lines for binary files. */
+export async function filesOf(
+  commonDir: string,
+  change: Change,
+): Promise<{ path: string; added: number | null; deleted: number | null }[]> {
+  const out = (await diffOf(commonDir, change, ["--numstat", "-z"])).toString("utf8");
+  return out
+    .split("\0")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [added = "", deleted = "", ...path] = line.split("\t");
+      return { path: path.join("\t"), added: count(added), deleted: count(deleted) };
+    });
+}
+
+function count(text: string): number | null {
+  return text === "-" ? null : Number(text);
+}

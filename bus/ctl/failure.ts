@@ -1,0 +1,44 @@
+// How a failure is said: what failed in one line, what to do in the next. Never a stack trace, unless
+// BUSBAR_DEBUG=1 asks for it. With --json an object on standard error.
+
+import { BusbarError } from "../../schemas/errors.ts";
+import type { Palette } from "./render/palette.ts";
+import { harmless } from "./render/width.ts";
+
+export interface FailureOptions {
+  json: boolean;
+  debug: boolean;
+  p: Palette;
+}
+
+/** Text for standard error, with its line end. */
+export function failureText(error: unknown, { json, debug, p }: FailureOptions): string {
+  const known =
+    error instanceof BusbarError
+      ? error
+      : new BusbarError(
+          "INTERNAL",
+          `busctl failed: ${error instanceof Error ? error.message : String(error)}`,
+        );
+  const help =
+    error instanceof BusbarError
+      ? helpOf(error)
+      : "This is a fault of busbar; BUSBAR_DEBUG=1 shows where it happened.";
+  const stack = debug && error instanceof Error ? `${error.stack ?? ""}\n` : "";
+  if (json) {
+    const { message, code } = known;
+    return `${stack}${JSON.stringify({ error: { code, message, help, ...extras(known) } })}\n`;
+  }
+  const [first = "", ...rest] = harmless(known.message).trimEnd().split("\n");
+  const more = rest.map((line) => `  ${line}\n`).join("");
+  return `${stack}${p.red("busctl:")} ${first}\n${more}  ${p.dim("->")} ${harmless(help)}\n`;
+}
+
+/** A nearer word of help than the catalogue's may come with the error. */
+function helpOf(error: BusbarError): string {
+  return typeof error.data.help === "string" ? error.data.help : error.help;
+}
+
+function extras(error: BusbarError): Record<string, unknown> {
+  return Array.isArray(error.data.problems) ? { problems: error.data.problems } : {};
+}

@@ -1,0 +1,59 @@
+// What is said about a checked plan: its problems with their places, its shape, or both as JSON.
+
+import { BusbarError } from "../../schemas/errors.ts";
+import type { Problem } from "../../schemas/plan/nodes.ts";
+import type { PlanFile } from "../../schemas/plan/parse.ts";
+import { renderProblems } from "../../schemas/plan/render.ts";
+import type { CheckedPlan } from "./plan-check.ts";
+import type { Palette } from "./render/palette.ts";
+
+export function hasErrors(problems: readonly Problem[]): boolean {
+  return problems.some((problem) => problem.severity === "error");
+}
+
+export function problemsText(checked: CheckedPlan, p: Palette): string {
+  return renderProblems(checked.problems, p, lineOf(checked.files));
+}
+
+function lineOf(files: readonly PlanFile[]): (file: string, line: number) => string | undefined {
+  const lines = new Map<string, string[]>();
+  return (name, line) => {
+    const file = files.find((one) => one.name === name);
+    if (file && !lines.has(name)) lines.set(name, file.text.split("\n"));
+    return lines.get(name)?.[line - 1];
+  };
+}
+
+/** The stable JSON of `busctl plan`. */
+export function planJson(checked: CheckedPlan): Record<string, unknown> {
+  const { report, draft, repo } = checked;
+  return {
+    ok: !hasErrors(checked.problems),
+    run: draft?.run ?? null,
+    repo: repo?.facts.commonDir ?? null,
+    base: repo?.base.commit ?? null,
+    base_name: repo?.base.name ?? null,
+    gate: draft?.gate === undefined ? null : draft.gate === "none" ? "none" : "checks",
+    tasks: draft?.tasks.length ?? 0,
+    waves: report?.waves ?? [],
+    critical_path: report?.criticalPath ?? [],
+    speed_up: report?.speedUp ?? null,
+    worth_it: report?.worthIt ?? null,
+    overlaps: report?.overlaps ?? [],
+    tokens: report?.tokens ?? null,
+    problems: checked.problems,
+  };
+}
+
+/** For verbs that need a sound plan. The problems themselves have been printed, or go along for --json. */
+export function badPlan(checked: CheckedPlan): BusbarError {
+  const errors = checked.problems.filter((problem) => problem.severity === "error");
+  const first = errors[0];
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
+  const where = first
+    ? `${first.file}:${first.line}:${first.column}: ${first.message}${more}`
+    : "nothing to run";
+  return new BusbarError("BAD_PLAN", `the plan was refused, nothing was started: ${where}`, {
+    problems: checked.problems,
+  });
+}

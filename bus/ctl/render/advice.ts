@@ -1,0 +1,61 @@
+// What a person can do about a task or a run: commands that can be copied. Pure.
+
+import type { RunSummary } from "../../../schemas/methods.ts";
+import type { Task } from "../../../schemas/task.ts";
+
+export interface Advice {
+  /** What the person has to decide, in one sentence. */
+  what: string;
+  commands: string[];
+}
+
+/** undefined: nothing to be decided here. */
+export function adviceFor(task: Task): Advice | undefined {
+  const name = `${task.run}/${task.spec.id}`;
+  const { state } = task;
+  if (state.name === "cancelled") {
+    return { what: `It was cancelled by ${state.by}.`, commands: [`busctl retry ${name}`] };
+  }
+  if (state.name !== "blocked") return undefined;
+  const { needs } = state;
+  switch (needs.kind) {
+    case "retries_used":
+      return {
+        what: `Its tries are used up (${needs.cause}). Look why, then try again with a word of advice, or cancel it.`,
+        commands: [
+          `busctl logs ${name} --tail 50`,
+          ...(hasSnapshot(task) ? [`busctl diff ${name}`] : []),
+          `busctl retry ${name} --feedback "..."`,
+          `busctl cancel ${name}`,
+        ],
+      };
+    case "files":
+      return {
+        what: `It wants to change files outside its allowed ones: ${needs.paths.join(", ")}${needs.reason ? ` (${needs.reason})` : ""}.`,
+        commands: [
+          `busctl grant ${name}`,
+          `busctl retry ${name} --feedback "do without"`,
+          `busctl cancel ${name}`,
+        ],
+      };
+    case "review":
+      return {
+        what: "It passed its checks and waits for your review.",
+        commands: [`busctl diff ${name}`, `busctl approve ${name}`, `busctl reject ${name} --reason "..."`],
+      };
+    case "upstream":
+      return {
+        what: `It waits because ${needs.root} is ${needs.state} (${needs.cause}); what is decided there moves it too.`,
+        commands: [`busctl tasks --task ${task.run}/${needs.root}`],
+      };
+  }
+}
+
+function hasSnapshot(task: Task): boolean {
+  return task.attempts.some((attempt) => attempt.snapshots.some((snapshot) => snapshot.version > 0));
+}
+
+/** The one command that takes a run's work over; undefined when nothing has landed. */
+export function takeOver(summary: RunSummary): string | undefined {
+  return summary.head === summary.base ? undefined : `git merge --ff-only ${summary.branch}`;
+}

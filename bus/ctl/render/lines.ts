@@ -1,0 +1,125 @@
+// One line per change of state, for pipes, logs and the space above the live block:
+// `12:00:03 session_docs running #1 agent`.
+
+import type { AnyEvent, JournalRecord } from "../../../schemas/events.ts";
+import { type Palette, paintState } from "./palette.ts";
+import { changeBy, isLoud, type Row } from "./row.ts";
+import { clockTime, duration, millis } from "./time.ts";
+import { cut, oneLine } from "./width.ts";
+
+export function changeLine(record: JournalRecord, p: Palette, width: number): string | undefined {
+  const { event, task } = record;
+  if (!event) return undefined;
+  const time = p.dim(clockTime(millis(record.ts)));
+  if (task === undefined) {
+    const words = runWords(event);
+    return words === undefined ? undefined : `${time} ${cut(words, width - 9)}`;
+  }
+  if (!isLoud(event)) return undefined;
+  const change = changeBy(event) ?? {};
+  return joined(time, task, { attempt: record.attempt ?? 0, ...change }, p, width);
+}
+
+/** The same line for a state that a task is in already. */
+export function stateLine(row: Row, p: Palette, width: number): string {
+  return joined(p.dim(clockTime(row.since)), row.task, row, p, width);
+}
+
+function joined(time: string, task: string, row: Partial<Row>, p: Palette, width: number): string {
+  const state = row.shown ?? "";
+  const parts = [row.attempt ? `#${row.attempt}` : "", row.detail ?? "", oneLine(row.note ?? "")];
+  const rest = parts.filter((part) => part !== "").join(" ");
+  const left = Math.max(10, width - 9 - task.length - 1 - state.length - 1);
+  const word = row.shown ? paintState(row.shown, state, p) : state;
+  return [time, task, word, cut(rest, left)].filter((part) => part !== "").join(" ");
+}
+
+function runWords(event: AnyEvent): string | undefined {
+  switch (event.type) {
+    case "run.paused":
+      return `run paused by ${event.by}`;
+    case "run.resumed":
+      return `run resumed by ${event.by}`;
+    case "run.tasks_added":
+      return `${event.tasks.length} tasks added by ${event.by}`;
+    case "worker.registered":
+      return `scheduler ${event.worker} is here (${event.slots} slots)`;
+    case "worker.gone":
+      return `scheduler ${event.worker} is gone`;
+    default:
+      return undefined;
+  }
+}
+
+/** The same as a JSON object, one a line: `type: "change"`. */
+export function changeJson(record: JournalRecord): Record<string, unknown> | undefined {
+  const { event } = record;
+  if (!event || (record.task !== undefined && !isLoud(event))) return undefined;
+  if (record.task === undefined && runWords(event) === undefined) return undefined;
+  const change = record.task === undefined ? {} : (changeBy(event) ?? {});
+  const attempt = change.attempt ?? record.attempt;
+  return {
+    type: "change",
+    ts: record.ts,
+    seq: record.seq,
+    run: record.run ?? null,
+    task: record.task ?? null,
+    event: event.type,
+    state: change.shown ?? null,
+    attempt: attempt ?? null,
+    detail: change.detail ?? null,
+    note: change.note ?? null,
+  };
+}
+
+/** A record of the audit log as one line: time, sequence number, who, what, about what, how it went. */
+export function auditLine(record: JournalRecord, p: Palette, width: number): string {
+  const about =
+    record.task === undefined
+      ? (record.run ?? "-")
+      : `${record.run}/${record.task}${record.attempt === undefined ? "" : `#${record.attempt}`}`;
+  const what = record.event ? record.event.type : (record.method ?? "?");
+  const facts = record.event ? eventFacts(record.event) : accessFacts(record);
+  const head = `${record.ts} ${String(record.seq).padStart(6)} ${record.actor} ${what} ${about}`;
+  const line = cut(oneLine(facts === "" ? head : `${head} ${facts}`), width);
+  return record.access?.error === undefined ? line : p.red(line);
+}
+
+function accessFacts(record: JournalRecord): string {
+  const { access } = record;
+  const parts = [
+    access?.path,
+    access?.version === undefined ? undefined : `v${access.version}`,
+    access?.oid?.slice(0, 10),
+    access?.error,
+    access?.slow,
+    record.response_time_ms === undefined ? undefined : `${record.response_time_ms.toFixed(2)}ms`,
+    record.request_id,
+  ];
+  return parts.filter((part) => part !== undefined && part !== "").join(" ");
+}
+
+function eventFacts(event: AnyEvent): string {
+  switch (event.type) {
+    case "task.verdict":
+      return `${event.verdict.check} ${event.verdict.verdict} ${duration(event.verdict.duration_ms)}`;
+    case "task.snapshot":
+      return `v${event.snapshot.version} ${event.snapshot.commit.slice(0, 10)} ${event.changed.length} paths`;
+    case "task.files_requested":
+      return event.paths.join(" ");
+    case "proc.registered":
+      return `${event.kind} ${event.name} pid ${event.pid}`;
+    case "proc.completed": {
+      const { outcome } = event;
+      return `${outcome.name} ${outcome.reason} exit ${outcome.exit ?? "-"} ${duration(outcome.duration_ms)}`;
+    }
+    case "run.submitted":
+      return `${event.tasks.length} tasks`;
+    case "run.head_moved":
+      return `${event.head.slice(0, 10)} ${event.why}`;
+    default: {
+      const change = changeBy(event);
+      return [change?.detail, change?.note].filter((part) => part).join(" ");
+    }
+  }
+}

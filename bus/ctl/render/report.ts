@@ -1,0 +1,188 @@
+// The report of a run: one object, and the same as Markdown. Pure. Fields are only ever added.
+
+import type { RunSummary } from "../../../schemas/methods.ts";
+import type { AttemptRecord, Run, Task } from "../../../schemas/task.ts";
+import { adviceFor, takeOver } from "./advice.ts";
+import type { Shown } from "./palette.ts";
+import { rowOf } from "./row.ts";
+import { duration, millis } from "./time.ts";
+import { oneLine } from "./width.ts";
+
+export interface FileChange {
+  path: string;
+  added: number | null;
+  deleted: number | null;
+}
+
+export interface ReportInput {
+  run: Run;
+  summary: RunSummary;
+  tasks: readonly Task[];
+  /** Files changed by the newest snapshot of a task; absent where there is none. */
+  files: ReadonlyMap<string, FileChange[]>;
+  now: number;
+  version: string;
+}
+
+export type Report = ReturnType<typeof buildReport>;
+
+export function buildReport({ run, summary, tasks, files, now, version }: ReportInput) {
+  return {
+    busbar: version,
+    generated: new Date(now).toISOString(),
+    run: run.run,
+    status: summary.status,
+    created: run.created,
+    submitted_by: run.by,
+    repo: run.spec.repo,
+    base: run.spec.base,
+    base_name: run.spec.base_name,
+    branch: summary.branch,
+    head: summary.head,
+    into: run.spec.into ?? null,
+    take_over: takeOver(summary) ?? null,
+    gate: summary.gate,
+    checks: run.spec.gate === "none" ? [] : checkNames(run.spec.gate),
+    total: summary.total,
+    merged: summary.merged,
+    counts: countsOf(tasks),
+    /** All attempts together; more than the wall clock when they ran side by side. */
+    attempt_ms: tasks.reduce((sum, task) => sum + attemptMs(task, now), 0),
+    landed: run.landed,
+    tasks: tasks.map((task) => taskReport(task, files.get(task.spec.id) ?? [], now)),
+  };
+}
+
+function checkNames(
+  gate: Exclude<Run["spec"]["gate"], "none">,
+): { tier: string; name: string; run: string }[] {
+  return (["shallow", "middle", "deep"] as const).flatMap((tier) =>
+    gate[tier].map((check) => ({ tier, name: check.name, run: check.run })),
+  );
+}
+
+function countsOf(tasks: readonly Task[]): Partial<Record<Shown, number>> {
+  const counts: Partial<Record<Shown, number>> = {};
+  for (const task of tasks) {
+    const { shown } = rowOf(task);
+    counts[shown] = (counts[shown] ?? 0) + 1;
+  }
+  return counts;
+}
+
+function attemptMs(task: Task, now: number): number {
+  return task.attempts.reduce((sum, one) => sum + took(one, now), 0);
+}
+
+function took(attempt: AttemptRecord, now: number): number {
+  return Math.max(0, millis(attempt.ended, now) - millis(attempt.started));
+}
+
+function taskReport(task: Task, files: FileChange[], now: number) {
+  const row = rowOf(task);
+  const { state } = task;
+  return {
+    task: task.spec.id,
+    goal: task.spec.goal,
+    state: row.shown,
+    detail: row.detail === "" ? null : row.detail,
+    why: row.shown === "merged" ? null : row.note === "" ? null : row.note,
+    wave: task.wave,
+    depends_on: task.spec.depends_on,
+    attempts: task.attempts.map((one) => ({
+      attempt: one.attempt,
+      result: one.result ?? null,
+      started: one.started,
+      duration_ms: took(one, now),
+      base: one.base,
+      evidence: one.evidence?.summary ?? null,
+      inputs_changed: one.inputs_changed ?? [],
+      verdicts: one.verdicts.map(({ check, tier, verdict, exit, duration_ms }) => ({
+        check,
+        tier,
+        verdict,
+        exit,
+        duration_ms,
+      })),
+    })),
+    failed_tries: task.counts,
+    duration_ms: attemptMs(task, now),
+    granted: task.granted,
+    files,
+    commit: state.name === "passed" ? (state.merged?.commit ?? null) : null,
+    advice: adviceFor(task) ?? null,
+  };
+}
+
+export function reportMarkdown(report: Report): string {
+  const lines = [
+    `# Run ${report.run}: ${report.merged} of ${report.total} merged`,
+    "",
+    `- status: **${report.status}**`,
+    `- base: ${cell(report.base_name)} (\`${report.base}\`)`,
+    `- branch: \`${report.branch}\` at \`${report.head}\``,
+    ...(report.into ? [`- goes into: \`${report.into}\``] : []),
+    gateLine(report),
+    `- submitted: ${report.created} by ${cell(report.submitted_by)}; work of all attempts: ${duration(report.attempt_ms)}`,
+    "",
+    report.take_over ? `Take it over: \`${report.take_over}\`` : "Nothing has landed.",
+    "",
+    "## Tasks",
+    "",
+    "| task | state | tries | causes | time | checks | files | commit |",
+    "|---|---|---|---|---|---|---|---|",
+    ...report.tasks.map(taskRow),
+  ];
+  const open = report.tasks.filter((task) => task.state !== "merged");
+  if (open.length > 0) lines.push("", "## Not merged", ...open.flatMap(openTask));
+  const changed = report.tasks.filter((task) => task.files.length > 0);
+  if (changed.length > 0) lines.push("", "## Files", ...changed.flatMap(fileList));
+  return `${lines.join("\n")}\n`;
+}
+
+function gateLine(report: Report): string {
+  if (report.gate === "none") {
+    return "- gate: **NONE - no common checks ran; only each task's own acceptance is proof**";
+  }
+  return `- gate: ${report.checks.map((check) => `${check.tier}/${cell(check.name)}`).join(", ")}`;
+}
+
+function taskRow(task: Report["tasks"][number]): string {
+  const causes = Object.entries(task.failed_tries).map(([cause, n]) => `${cause} ${n}`);
+  const last = task.attempts.at(-1)?.verdicts ?? [];
+  const passed = last.filter((one) => one.verdict === "pass").length;
+  const cells = [
+    `\`${task.task}\``,
+    task.detail ? `${task.state} (${task.detail})` : task.state,
+    String(task.attempts.length),
+    causes.join(", "),
+    duration(task.duration_ms),
+    last.length === 0 ? "" : `${passed}/${last.length}`,
+    String(task.files.length),
+    task.commit ? `\`${task.commit.slice(0, 12)}\`` : "",
+  ];
+  return `| ${cells.map(cell).join(" | ")} |`;
+}
+
+function openTask(task: Report["tasks"][number]): string[] {
+  return [
+    "",
+    `### \`${task.task}\`: ${task.state}`,
+    "",
+    cell(task.why ?? task.detail ?? ""),
+    ...(task.advice ? ["", cell(task.advice.what), "", "```", ...task.advice.commands, "```"] : []),
+  ];
+}
+
+function fileList(task: Report["tasks"][number]): string[] {
+  const lines = task.files.map((file) => {
+    const count = file.added === null ? "binary" : `+${file.added} -${file.deleted ?? 0}`;
+    return `- \`${oneLine(file.path).replaceAll("`", "'")}\` ${count}`;
+  });
+  return ["", `\`${task.task}\``, "", ...lines];
+}
+
+/** Text from outside within a table: on one line, with nothing that Markdown would take for a new cell. */
+function cell(text: string): string {
+  return oneLine(text).replaceAll("|", "\\|").replaceAll("<", "&lt;");
+}

@@ -1,0 +1,131 @@
+// The end of a run, as people see it: a table, what landed where, and what is left to decide. Pure.
+
+import type { RunSummary } from "../../../schemas/methods.ts";
+import type { Run, Task } from "../../../schemas/task.ts";
+import { adviceFor, takeOver } from "./advice.ts";
+import { type Palette, paintState, sign } from "./palette.ts";
+import { rowOf, shownOf } from "./row.ts";
+import { renderTable } from "./table.ts";
+import { duration, millis, plural } from "./time.ts";
+import { oneLine } from "./width.ts";
+
+/** Beyond this the table shows only what is not merged. */
+const FULL_TABLE_TASKS = 40;
+/** Beyond this the advice is cut; `busctl report` has it all. */
+const ADVISED_TASKS = 10;
+
+export interface RunEnd {
+  run: Run;
+  summary: RunSummary;
+  tasks: readonly Task[];
+}
+
+export function endLines(end: RunEnd, now: number, p: Palette, width: number): string[] {
+  const { run, summary, tasks } = end;
+  const all = tasks.length <= FULL_TABLE_TASKS;
+  const listed = all ? tasks : tasks.filter((task) => shownOf(task) !== "merged");
+  const lines = [""];
+  if (listed.length > 0) lines.push(...taskTable(listed, now, p, width));
+  if (!all) lines.push(p.dim(`(${plural(tasks.length - listed.length, "merged task")} not listed)`));
+  const took = duration(lastMoment(tasks, now) - millis(run.created));
+  const tally = `${summary.merged} of ${summary.total} merged in ${took}`;
+  const whole = summary.merged === summary.total;
+  lines.push("", `${p.bold(run.run)}: ${whole ? p.green(tally) : p.yellow(tally)}, ${summary.status}`);
+  lines.push(...gateLines(summary, p), ...landedLines(run, summary, p));
+  lines.push(...adviceLines(tasks, p));
+  return lines;
+}
+
+/** The table of `busctl tasks` and of a run's end. */
+export function taskTable(tasks: readonly Task[], now: number, p: Palette, width: number): string[] {
+  const rows = tasks.map((task) => {
+    const row = rowOf(task);
+    const { shown } = row;
+    const paint = (text: string) => paintState(shown, text, p);
+    return [
+      { text: sign(shown, { ...p, ...PLAIN }), paint },
+      { text: shown, paint },
+      row.task,
+      String(row.wave),
+      row.attempt === 0 ? "" : `#${row.attempt}`,
+      row.detail,
+      row.since === 0 ? "" : duration(now - row.since),
+      oneLine(row.note),
+    ];
+  });
+  return renderTable(
+    [
+      { title: "" },
+      { title: "state" },
+      { title: "task", shrinkTo: 12 },
+      { title: "wave", align: "right" },
+      { title: "try", align: "right" },
+      { title: "phase", shrinkTo: 7 },
+      { title: "for", align: "right" },
+      { title: "note", shrinkTo: 10 },
+    ],
+    rows,
+    width,
+    p.dim,
+  );
+}
+
+/** The sign comes without colour: the table paints after it has the width. */
+const same = (text: string) => text;
+const PLAIN = {
+  red: same,
+  green: same,
+  yellow: same,
+  blue: same,
+  cyan: same,
+  dim: same,
+  bold: same,
+} as const;
+
+function gateLines(summary: RunSummary, p: Palette): string[] {
+  return summary.gate === "none"
+    ? [p.yellow("gate: none - no common checks ran; only each task's own acceptance is proof")]
+    : [];
+}
+
+function landedLines(run: Run, summary: RunSummary, p: Palette): string[] {
+  const command = takeOver(summary);
+  if (!command) return ["Nothing has landed; no branch was moved."];
+  const lines = [`Branch ${summary.branch} is at ${summary.head.slice(0, 12)} (base ${summary.base_name}).`];
+  const into = run.spec.into;
+  if (into !== undefined) lines.push(`It goes into ${into} when every task is merged.`);
+  lines.push(`Take it over with:  ${p.bold(command)}`);
+  return lines;
+}
+
+function adviceLines(tasks: readonly Task[], p: Palette): string[] {
+  const open = tasks.filter((task) => task.state.name === "blocked");
+  // What is upstream decides; those behind it are only counted.
+  const roots = open.filter((task) => task.state.name === "blocked" && task.state.needs.kind !== "upstream");
+  const lines: string[] = [];
+  for (const task of roots.slice(0, ADVISED_TASKS)) {
+    const advice = adviceFor(task);
+    if (!advice) continue;
+    lines.push("", `${p.red(task.spec.id)}: ${oneLine(advice.what)}`);
+    if (task.state.name === "blocked" && task.state.needs.kind === "retries_used") {
+      lines.push(p.dim(`  ${oneLine(task.state.needs.evidence.summary)}`));
+    }
+    lines.push(...advice.commands.map((command) => `  ${command}`));
+  }
+  if (roots.length > ADVISED_TASKS)
+    lines.push("", `... and ${roots.length - ADVISED_TASKS} more: busctl report`);
+  const behind = open.length - roots.length;
+  if (behind > 0) lines.push("", p.dim(`${plural(behind, "task waits", "tasks wait")} behind those.`));
+  return lines;
+}
+
+function lastMoment(tasks: readonly Task[], now: number): number {
+  let last = 0;
+  for (const task of tasks) {
+    const { state } = task;
+    const at =
+      state.name === "passed" && state.merged ? state.merged.at : "since" in state ? state.since : undefined;
+    last = Math.max(last, millis(at, now));
+  }
+  return last === 0 ? now : last;
+}

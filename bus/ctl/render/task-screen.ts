@@ -1,0 +1,142 @@
+// One task on one screen: all that a person needs to decide about it. Pure.
+
+import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts";
+import { adviceFor } from "./advice.ts";
+import { type Palette, paintState } from "./palette.ts";
+import { rowOf } from "./row.ts";
+import { renderTable } from "./table.ts";
+import { bytes, clockTime, duration, millis, plural } from "./time.ts";
+import { cut, harmless, oneLine } from "./width.ts";
+
+/** Lines of a log's end that are shown. */
+const LOG_LINES = 12;
+
+export function taskScreen(task: Task, run: Run, now: number, p: Palette, width: number): string[] {
+  const row = rowOf(task);
+  const state = paintState(row.shown, row.shown, p);
+  const facts = [row.detail, row.since === 0 ? "" : `for ${duration(now - row.since)}`].filter(
+    (part) => part !== "",
+  );
+  return [
+    `${p.bold(`${task.run}/${task.spec.id}`)}  ${state}  ${p.dim(facts.join(", "))}`,
+    ...(row.note === "" ? [] : [`  ${cut(oneLine(row.note), width - 2)}`]),
+    ...specLines(task, run, p, width),
+    ...attemptLines(task, now, p, width),
+    ...evidenceLines(task, p, width),
+    ...adviceLines(task, p, width),
+  ];
+}
+
+function section(title: string, p: Palette): string[] {
+  return ["", p.bold(title)];
+}
+
+function specLines(task: Task, run: Run, p: Palette, width: number): string[] {
+  const { spec } = task;
+  const list = (values: readonly string[]) => values.map(oneLine).join(", ");
+  const rows: [string, string][] = [
+    ["goal", oneLine(spec.goal)],
+    [
+      "agent",
+      spec.command === undefined
+        ? [spec.agent.use, spec.agent.model].filter(Boolean).join(" ")
+        : oneLine(spec.command),
+    ],
+    ["depends on", list(spec.depends_on)],
+    ["may change", list([...spec.allowed_files, ...task.granted.map((path) => `${path} (granted)`)])],
+    ["never", list(spec.forbidden_files)],
+    ["acceptance", list(spec.acceptance.map((a) => a.run ?? a.text ?? ""))],
+    [
+      "limits",
+      `${duration(spec.timeout_s * 1000)}, ${plural(spec.retries, "retry", "retries")}${spec.limits.memory ? `, ${bytes(spec.limits.memory)}` : ""}`,
+    ],
+    [
+      "place",
+      `wave ${task.wave}, priority ${spec.priority}, base ${run.spec.base_name} ${run.spec.base.slice(0, 10)}`,
+    ],
+    ["feedback", task.feedback === undefined ? "" : oneLine(task.feedback)],
+  ];
+  const shown = rows
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => [{ text: name, paint: p.dim }, value]);
+  return [
+    ...section("Spec", p),
+    ...indent(renderTable([{ title: "" }, { title: "", shrinkTo: 20 }], shown, width - 2)),
+  ];
+}
+
+function attemptLines(task: Task, now: number, p: Palette, width: number): string[] {
+  if (task.attempts.length === 0) return [];
+  const lines = section("Attempts", p);
+  for (const attempt of task.attempts) lines.push(...oneAttempt(attempt, now, p, width));
+  const last = task.attempts.at(-1);
+  if (last) lines.push(p.dim(`  workspace ${last.workspace}`));
+  return lines;
+}
+
+function oneAttempt(attempt: AttemptRecord, now: number, p: Palette, width: number): string[] {
+  const took = duration(millis(attempt.ended, now) - millis(attempt.started));
+  const result = attempt.result ?? "runs";
+  const snapshot = attempt.snapshots.at(-1);
+  const changed =
+    snapshot && snapshot.version > 0 ? `, ${plural(snapshot.changed_count, "path")} changed` : "";
+  const lines = [
+    `  #${attempt.attempt}  ${clockTime(millis(attempt.started))}  ${took}  ${result === "passed" ? p.green(result) : result}${changed}`,
+  ];
+  for (const verdict of attempt.verdicts) lines.push(cut(verdictLine(verdict, p), width));
+  if (attempt.evidence) lines.push(`      ${cut(oneLine(attempt.evidence.summary), width - 6)}`);
+  if (attempt.inputs_changed && attempt.inputs_changed.length > 0) {
+    lines.push(
+      p.yellow(cut(`      inputs changed since: ${attempt.inputs_changed.map(oneLine).join(", ")}`, width)),
+    );
+  }
+  const { progress } = attempt;
+  if (progress && !attempt.ended) {
+    lines.push(p.dim(cut(`      says: ${oneLine(`${progress.status} ${progress.message}`)}`, width)));
+  }
+  return lines;
+}
+
+function verdictLine(verdict: Verdict, p: Palette): string {
+  const word = { pass: p.green("pass"), fail: p.red("fail"), infra: p.yellow("infra") }[verdict.verdict];
+  const exit = verdict.exit === null || verdict.exit === 0 ? "" : ` exit ${verdict.exit}`;
+  return `      ${word} ${verdict.tier} ${oneLine(verdict.check)}${exit} ${duration(verdict.duration_ms)}  ${oneLine(verdict.command)}`;
+}
+
+function evidenceLines(task: Task, p: Palette, width: number): string[] {
+  const evidence = evidenceOf(task);
+  if (!evidence || (evidence.log.trim() === "" && evidence.paths.length === 0)) return [];
+  const lines = section("Evidence", p);
+  if (evidence.paths.length > 0)
+    lines.push(`  paths: ${cut(evidence.paths.map(oneLine).join(", "), width - 9)}`);
+  if (evidence.landed_since.length > 0)
+    lines.push(`  landed since: ${evidence.landed_since.map(oneLine).join(", ")}`);
+  const log = harmless(evidence.log.trimEnd()).split("\n").slice(-LOG_LINES);
+  if (evidence.log.trim() !== "") lines.push(...log.map((line) => p.dim(`  | ${cut(line, width - 4)}`)));
+  return lines;
+}
+
+function evidenceOf(task: Task) {
+  const { state } = task;
+  if (state.name === "failed" || state.name === "retrying") return state.evidence;
+  if (state.name === "blocked" && state.needs.kind === "retries_used") return state.needs.evidence;
+  return undefined;
+}
+
+function adviceLines(task: Task, p: Palette, width: number): string[] {
+  const name = `${task.run}/${task.spec.id}`;
+  const advice = adviceFor(task);
+  if (advice) {
+    return [
+      ...section("What you can do", p),
+      `  ${cut(oneLine(advice.what), width - 2)}`,
+      ...advice.commands.map((command) => `  ${command}`),
+    ];
+  }
+  const look = task.attempts.length > 0 ? [`  busctl logs ${name}`, `  busctl diff ${name}`] : [];
+  return look.length === 0 ? [] : [...section("Look closer", p), ...look];
+}
+
+function indent(lines: readonly string[]): string[] {
+  return lines.map((line) => `  ${line}`);
+}

@@ -1,0 +1,83 @@
+// `gc`: the archive is the scheduler's. It is started once, in a mode that does only this and prints what it
+// did as one JSON object.
+
+import { spawn } from "node:child_process";
+import { BusbarError } from "../../../schemas/errors.ts";
+import { locate } from "../connect.ts";
+import { type Args, type Ctx, say, sayJson, usage } from "../context.ts";
+import { daemonEnv, programWords } from "../daemons.ts";
+import { EXIT } from "../exit-codes.ts";
+import { bytes, plural } from "../render/time.ts";
+import { harmless } from "../render/width.ts";
+
+/** What `scheduler/main --gc --json` prints. */
+interface GcAnswer {
+  archived: { workspace: string; task?: string; bytes?: number; archive?: string }[];
+  kept: { workspace: string; why: string }[];
+  freed_bytes?: number;
+}
+
+export async function run(ctx: Ctx, args: Args): Promise<number> {
+  const idle = args.flag("all") ? 0 : idleSeconds(args.text("idle"));
+  const dry = args.flag("dry-run");
+  const { commonDir } = await locate(ctx.dir);
+  const words = ["--repo", commonDir, "--gc", "--json"];
+  if (dry) words.push("--dry-run");
+  if (idle !== undefined) words.push("--idle-s", String(idle));
+  const answer = await oneShot(ctx, words);
+  if (ctx.json) await sayJson(ctx, { dry_run: dry, ...answer });
+  else await tell(ctx, answer, dry);
+  return EXIT.ok;
+}
+
+/** `30m`, `2h`, `90s`, `1d`; seconds. */
+function idleSeconds(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const [, n, unit = "s"] = /^(\d+)([smhd]?)$/.exec(text) ?? [];
+  if (n === undefined)
+    throw usage(`--idle must be a time like 90s, 30m, 2h or 1d, not ${JSON.stringify(text)}`);
+  return Number(n) * ({ s: 1, m: 60, h: 3600, d: 86_400 }[unit] ?? 1);
+}
+
+async function oneShot(ctx: Ctx, words: string[]): Promise<GcAnswer> {
+  const [program = "", ...args] = programWords("scheduler");
+  const child = spawn(program, [...args, ...words], {
+    cwd: "/",
+    env: daemonEnv(ctx.env),
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const [out, err, code] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    new Promise<number | null>((resolve, reject) => {
+      child.once("error", reject);
+      child.once("close", (exit) => resolve(exit));
+    }),
+  ]);
+  const last = out.trimEnd().split("\n").at(-1) ?? "";
+  try {
+    if (code === 0) return JSON.parse(last) as GcAnswer;
+  } catch {
+    // Told below.
+  }
+  const why = err.trim().split("\n").at(-1) || last || `exit ${code}`;
+  throw new BusbarError("IO", `archiving workspaces: ${why.slice(0, 500)}`);
+}
+
+async function text(stream: AsyncIterable<Buffer>): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of stream) parts.push(part);
+  return Buffer.concat(parts).toString("utf8");
+}
+
+async function tell(ctx: Ctx, answer: GcAnswer, dry: boolean): Promise<void> {
+  const { archived, kept } = answer;
+  const verb = dry ? "would archive" : "archived";
+  const freed = answer.freed_bytes === undefined ? "" : `, ${bytes(answer.freed_bytes)}`;
+  await say(
+    ctx,
+    ...archived.map((one) => `${verb} ${harmless(one.workspace)}`),
+    ...kept.map((one) => ctx.p.dim(`kept ${harmless(one.workspace)}: ${harmless(one.why)}`)),
+    `${verb} ${plural(archived.length, "workspace")}${freed}; kept ${kept.length}`,
+  );
+}

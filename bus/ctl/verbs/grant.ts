@@ -1,0 +1,14 @@
+import type { Args, Ctx } from "../context.ts";
+import { oneLine } from "../render/width.ts";
+import { decide } from "./decide.ts";
+
+export function run(ctx: Ctx, args: Args): Promise<number> {
+  const paths = args.words.slice(1);
+  return decide(ctx, args, {
+    async ask(bus, task) {
+      const more = paths.length > 0 ? { paths } : {};
+      const facts = await bus.call("grant_files", { run: task.run, task: task.spec.id, ...more });
+      return { words: `may also change ${facts.granted.map(oneLine).join(", ")}`, facts };
+    },
+  });
+}

@@ -1,0 +1,24 @@
+// `plan`: checks and shows; starts nothing, changes nothing.
+
+import { renderReport } from "../../../schemas/plan/render.ts";
+import { type Args, type Ctx, say, sayJson } from "../context.ts";
+import { EXIT } from "../exit-codes.ts";
+import { readPlan } from "../plan-check.ts";
+import { hasErrors, planJson, problemsText } from "../plan-said.ts";
+
+export async function run(ctx: Ctx, args: Args): Promise<number> {
+  const path = args.word(0) ?? "";
+  const checked = await readPlan(ctx, { path, repoGiven: args.has("repo"), needRepo: false });
+  const bad = hasErrors(checked.problems);
+  if (ctx.json) await sayJson(ctx, planJson(checked));
+  else {
+    await ctx.io.out(problemsText(checked, ctx.p));
+    if (checked.problems.length > 0 && checked.report && !bad) await say(ctx, "");
+    if (checked.report && !bad) await ctx.io.out(renderReport(checked.report, ctx.p));
+    if (!checked.repo)
+      await say(ctx, ctx.p.yellow("no commit to check against: file patterns were not compared with files"));
+    if (checked.draft?.gate === "none")
+      await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));
+  }
+  return bad ? EXIT.refused : EXIT.ok;
+}

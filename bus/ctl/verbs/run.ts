@@ -1,0 +1,134 @@
+// `run`: from a plan to its end.
+//
+// 1. Plan and repository are checked; refused here means that nothing was started and nothing changed.
+// 2. Bus and scheduler are started, as far as they are missing; they end by themselves when idle.
+// 3. The plan is submitted. The same plan again is the same run: it is attached to, and that is said.
+// 4. The run is watched to its end; the bus or scheduler is started again when it was killed meanwhile.
+
+import { BusbarError } from "../../../schemas/errors.ts";
+import { toRunSpec } from "../../../schemas/plan/draft.ts";
+import { renderReport } from "../../../schemas/plan/render.ts";
+import type { RunSpec } from "../../../schemas/task.ts";
+import { preflight } from "../../git/probe.ts";
+import { checkId } from "../address.ts";
+import { attend } from "../attend.ts";
+import { openBus } from "../connect.ts";
+import { type Args, type Bus, type Ctx, say, sayJson } from "../context.ts";
+import { ensureUp, thisHost } from "../daemons.ts";
+import { EXIT } from "../exit-codes.ts";
+import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
+import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
+import { plural } from "../render/time.ts";
+
+export function run(ctx: Ctx, args: Args): Promise<number> {
+  return runPlan(ctx, args, args.flag("detach"));
+}
+
+export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<number> {
+  const checked = await readPlan(ctx, wishesOf(args));
+  if (!ctx.json) ctx.io.err(problemsText(checked, ctx.p));
+  if (hasErrors(checked.problems) || !checked.draft || !checked.repo) throw badPlan(checked);
+  const spec = specOf(args, checked);
+  const addTo = args.text("add-to");
+  if (addTo !== undefined) checkId("run", addTo);
+  const { warnings } = await preflight(checked.repo.facts, spec.base, addTo ?? spec.run);
+  if (!ctx.json) for (const warning of warnings) ctx.io.err(`${ctx.p.yellow("warning:")} ${warning}\n`);
+  if (args.flag("dry-run")) return dryRun(ctx, checked, spec, warnings);
+
+  const { commonDir } = checked.repo.facts;
+  const up = await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
+  if (up.started.length > 0 && !ctx.json)
+    ctx.io.err(ctx.p.dim(`started ${up.started.join(" and ")}, pid ${up.ping.pid}\n`));
+  const connect = async (): Promise<Bus> => {
+    await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
+    return openBus(commonDir);
+  };
+  const bus = await openBus(commonDir);
+  let answer: { run: string; attached: boolean; tasks: number };
+  try {
+    answer = await bus.call("submit_run", { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
+  } finally {
+    bus.close();
+  }
+  await announce(ctx, spec, answer, detach);
+  if (detach) return EXIT.ok;
+  return attend(ctx, {
+    run: answer.run,
+    fresh: !answer.attached,
+    keepGoing: args.flag("keep-going"),
+    connect,
+    cancelOnTerm: true,
+    revive: async () => {
+      const again = await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
+      return again.started.length > 0 ? `started ${again.started.join(" and ")} again` : undefined;
+    },
+  });
+}
+
+function wishesOf(args: Args) {
+  const name = args.text("name");
+  return {
+    path: args.word(0) ?? "",
+    repoGiven: args.has("repo"),
+    name: name === undefined ? undefined : checkId("run", name),
+    base: args.text("base"),
+    needRepo: true,
+  };
+}
+
+function specOf(args: Args, { draft, repo, config }: CheckedPlan): RunSpec {
+  if (!draft || !repo) throw new BusbarError("BAD_PLAN", "the plan could not be read");
+  const into = args.text("into");
+  const workers = args.whole("workers", 1);
+  const spec = toRunSpec(draft, {
+    repo: repo.facts.commonDir,
+    base: repo.base.commit,
+    base_name: repo.base.name,
+    workers: defaultWorkers(config),
+  });
+  return { ...spec, ...(into === undefined ? {} : { into }), ...(workers === undefined ? {} : { workers }) };
+}
+
+async function dryRun(ctx: Ctx, checked: CheckedPlan, spec: RunSpec, warnings: string[]): Promise<number> {
+  if (ctx.json) {
+    await sayJson(ctx, {
+      ...planJson(checked),
+      dry_run: true,
+      workers: spec.workers,
+      into: spec.into ?? null,
+      warnings,
+    });
+    return EXIT.ok;
+  }
+  if (checked.report) await ctx.io.out(renderReport(checked.report, ctx.p));
+  await say(
+    ctx,
+    `would run ${plural(spec.tasks.length, "task")} as ${spec.run} on ${spec.base_name} ${spec.base.slice(0, 12)}, ${spec.workers} at once; nothing was started`,
+  );
+  return EXIT.ok;
+}
+
+async function announce(
+  ctx: Ctx,
+  spec: RunSpec,
+  answer: { run: string; attached: boolean; tasks: number },
+  detach: boolean,
+): Promise<void> {
+  const { run, attached, tasks } = answer;
+  if (ctx.json) {
+    const value = { type: "submitted", run, attached, tasks, base: spec.base, base_name: spec.base_name };
+    await ctx.io.out(`${JSON.stringify(value)}\n`);
+    return;
+  }
+  const what = attached
+    ? "runs already with exactly this plan; attached to it"
+    : `${plural(tasks, "task")} submitted`;
+  await say(
+    ctx,
+    `${ctx.p.bold(run)}: ${what}, base ${spec.base_name} ${spec.base.slice(0, 12)}, ${spec.workers} at once`,
+  );
+  if (spec.gate === "none")
+    await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));
+  if (detach)
+    await say(ctx, `  watch it:   busctl tasks --follow --run ${run}`, `  cancel it:  busctl cancel ${run}`);
+}

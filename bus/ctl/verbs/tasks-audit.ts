@@ -1,0 +1,131 @@
+// `tasks --audit`: the log, filtered by the bus; human lines, or one JSON record a line.
+
+import type { JournalRecord } from "../../../schemas/events.ts";
+import type { Params } from "../../../schemas/methods.ts";
+import { type Address, checkId, resolveRun, resolveTask } from "../address.ts";
+import { type Args, type Bus, type Ctx, usage } from "../context.ts";
+import { EXIT } from "../exit-codes.ts";
+import { auditLine } from "../render/lines.ts";
+
+type Query = Params<"query_audit">;
+
+const DEFAULT_LIMIT = 1_000;
+/** The bus answers at most this many at once. */
+const PAGE = 5_000;
+
+export async function audit(ctx: Ctx, args: Args, address: Address | undefined): Promise<number> {
+  const query = { ...filters(args, ctx.now()) };
+  const limit = args.whole("limit", 1) ?? DEFAULT_LIMIT;
+  const newest = args.flag("newest");
+  if (newest && args.flag("follow")) throw usage("--newest and --follow exclude each other");
+  const bus = await ctx.connect();
+  try {
+    Object.assign(query, await about(bus, args, address));
+    // Following begins now: what lies before is shown only as far as it is asked for.
+    const records = args.flag("follow") && !args.has("limit") && !args.has("since") ? [] : undefined;
+    const last = records ? undefined : await pages(ctx, bus, query, limit, newest);
+    if (!args.flag("follow")) return EXIT.ok;
+    return await followOn(ctx, bus, query, last);
+  } finally {
+    bus.close();
+  }
+}
+
+function filters(args: Args, now: number): Query {
+  const method = args.text("method");
+  const actor = args.text("actor");
+  const request = args.text("request-id");
+  const since = moment("since", args.text("since"), now);
+  const until = moment("until", args.text("until"), now);
+  return {
+    ...(method === undefined ? {} : { method }),
+    ...(actor === undefined ? {} : { actor }),
+    ...(request === undefined ? {} : { request_id: request }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+  };
+}
+
+const UNITS: ReadonlyMap<string, number> = new Map([
+  ["s", 1_000],
+  ["m", 60_000],
+  ["h", 3_600_000],
+  ["d", 86_400_000],
+]);
+
+/** An ISO time, or `10m`: that long ago. Answers ISO 8601, UTC. */
+export function moment(name: string, text: string | undefined, now: number): string | undefined {
+  if (text === undefined) return undefined;
+  const [, n, unit = ""] = /^(\d+(?:\.\d+)?)([smhd])$/.exec(text) ?? [];
+  const at = n === undefined ? Date.parse(text) : now - Number(n) * (UNITS.get(unit) ?? 0);
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) {
+    throw usage(`--${name} must be an ISO time (2026-01-31T12:00:00Z) or a time ago (10m, 2h, 1d)`);
+  }
+  return date.toISOString();
+}
+
+async function about(bus: Bus, args: Args, address: Address | undefined): Promise<Partial<Query>> {
+  const named = args.text("run");
+  if (address) {
+    const run = address.run ?? (named === undefined ? undefined : checkId("run", named));
+    const { task } = await resolveTask(bus, run === undefined ? address : { ...address, run });
+    return { run: task.run, task: task.spec.id };
+  }
+  return named === undefined || named === "all" ? {} : { run: (await resolveRun(bus, named)).run };
+}
+
+/** Prints up to `limit` records; answers the last sequence number. */
+async function pages(ctx: Ctx, bus: Bus, query: Query, limit: number, newest: boolean): Promise<number> {
+  let left = limit;
+  let last = 0;
+  let after: number | undefined;
+  while (left > 0) {
+    const answer = await bus.call("query_audit", {
+      ...query,
+      newest,
+      limit: Math.min(left, PAGE),
+      ...(after === undefined ? {} : { after_seq: after }),
+    });
+    for (const record of answer.records) await show(ctx, record);
+    last = answer.records.at(-1)?.seq ?? last;
+    left -= answer.records.length;
+    if (answer.next === undefined || answer.records.length === 0) break;
+    after = answer.next;
+  }
+  return last;
+}
+
+async function show(ctx: Ctx, record: JournalRecord): Promise<void> {
+  const line = ctx.json ? JSON.stringify(record) : auditLine(record, ctx.p, ctx.io.columns());
+  await ctx.io.out(`${line}\n`);
+}
+
+/** Until Ctrl-C or the end of the bus. Accesses too: this is the audit log. */
+async function followOn(ctx: Ctx, bus: Bus, query: Query, after: number | undefined): Promise<number> {
+  const stop = new Promise<number>((resolve) => {
+    ctx.onSignal("SIGINT", () => resolve(EXIT.detached));
+    ctx.onSignal("SIGTERM", () => resolve(EXIT.ok));
+    ctx.onSignal("SIGHUP", () => resolve(EXIT.ok));
+  });
+  bus.on("event", (record) => {
+    if (matches(record, query)) void show(ctx, record);
+  });
+  await bus.call("subscribe", {
+    accesses: true,
+    ...(query.run === undefined ? {} : { run: query.run }),
+    ...(after === undefined ? {} : { from_seq: after }),
+  });
+  return Promise.race([stop, bus.closed.then(() => EXIT.infra)]);
+}
+
+function matches(record: JournalRecord, query: Query): boolean {
+  const same = (wanted: string | undefined, is: string | undefined) => wanted === undefined || wanted === is;
+  return (
+    same(query.task, record.task) &&
+    same(query.method, record.method) &&
+    same(query.request_id, record.request_id) &&
+    same(query.actor, record.actor) &&
+    (query.until === undefined || record.ts <= query.until)
+  );
+}

@@ -1,0 +1,89 @@
+// `tasks`: the table, one task, or the audit log. Starts nothing; when the bus does not run that is said
+// within 2 s with exit code 3 (case 62).
+
+import type { RunSummary } from "../../../schemas/methods.ts";
+import { byInterest, isLive, parseAddress, resolveRun, resolveTask } from "../address.ts";
+import { type Args, type Bus, type Ctx, say, sayJson, usage } from "../context.ts";
+import { EXIT } from "../exit-codes.ts";
+import { bar, countRows, countWords } from "../render/progress.ts";
+import { rowOf } from "../render/row.ts";
+import { taskTable } from "../render/summary.ts";
+import { taskJson } from "../render/task-json.ts";
+import { taskScreen } from "../render/task-screen.ts";
+
+const AUDIT_ONLY = ["method", "actor", "request-id", "since", "until", "limit", "newest"] as const;
+
+export async function run(ctx: Ctx, args: Args): Promise<number> {
+  if (!args.flag("audit")) {
+    const stray = AUDIT_ONLY.find((name) => args.has(name));
+    if (stray) throw usage(`--${stray} goes with --audit`);
+  }
+  const task = args.text("task");
+  const address = task === undefined ? undefined : parseAddress(task);
+  if (args.flag("audit")) return (await import("./tasks-audit.ts")).audit(ctx, args, address);
+  if (args.flag("follow") && !address) return (await import("./tasks-follow.ts")).follow(ctx, args);
+  const bus = await ctx.connect();
+  try {
+    if (address) {
+      if (address.run === undefined && args.text("run") !== undefined) address.run = args.text("run") ?? "";
+      await oneTask(ctx, bus, address);
+      return EXIT.ok;
+    }
+    await table(ctx, bus, await chosen(bus, args.text("run")));
+    return EXIT.ok;
+  } finally {
+    bus.close();
+  }
+}
+
+async function oneTask(ctx: Ctx, bus: Bus, address: ReturnType<typeof parseAddress>): Promise<void> {
+  const { task, run } = await resolveTask(bus, address);
+  if (ctx.json)
+    await sayJson(ctx, { ...taskJson(task), spec: task.spec, attempts: task.attempts, base: run.spec.base });
+  else await say(ctx, ...taskScreen(task, run, ctx.now(), ctx.p, Math.min(ctx.io.columns(), 120)));
+}
+
+/** The run asked for; `all`; else the live ones; else the newest. */
+async function chosen(bus: Bus, name: string | undefined): Promise<RunSummary[]> {
+  if (name !== undefined && name !== "all") return [await resolveRun(bus, name)];
+  const ordered = byInterest((await bus.call("list_runs", {})).runs);
+  if (name === "all") return ordered;
+  const live = ordered.filter(isLive);
+  return live.length > 0 ? live : ordered.slice(0, 1);
+}
+
+async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[]): Promise<void> {
+  const all = [];
+  for (const summary of runs) {
+    const { tasks } = await bus.call("list_tasks", { run: summary.run });
+    all.push({ summary, tasks });
+  }
+  if (ctx.json) {
+    await sayJson(ctx, {
+      runs: all.map(({ summary, tasks }) => ({ ...summary, tasks: tasks.map(taskJson) })),
+    });
+    return;
+  }
+  if (all.length === 0) await say(ctx, "no run yet; `busctl run plan.yaml` starts one");
+  for (const [i, { summary, tasks }] of all.entries()) {
+    if (i > 0) await say(ctx, "");
+    await say(ctx, headLine(ctx, summary, tasks.map(rowOf)));
+    await say(ctx, ...taskTable(tasks, ctx.now(), ctx.p, ctx.io.columns()));
+  }
+}
+
+function headLine(ctx: Ctx, summary: RunSummary, rows: readonly ReturnType<typeof rowOf>[]): string {
+  const { p } = ctx;
+  const words = countWords(countRows(rows), p);
+  return [
+    p.bold(summary.run),
+    bar(summary.merged, summary.total, 16, p),
+    `${summary.merged}/${summary.total} merged`,
+    words,
+    p.dim(
+      `${summary.status}, base ${summary.base_name} ${summary.base.slice(0, 10)}, branch ${summary.branch}`,
+    ),
+  ]
+    .filter((part) => part !== "")
+    .join("  ");
+}

@@ -1,0 +1,43 @@
+import { VERSION } from "../../version.ts";
+import { locate } from "../connect.ts";
+import { type Args, type Ctx, say, sayJson } from "../context.ts";
+import { ensureUp } from "../daemons.ts";
+import { EXIT } from "../exit-codes.ts";
+
+/** Said here and in the JSON, so that nobody believes in a wall that is not there. */
+const SANDBOX = "off in this version: agents run as you, held only by limits and by what is checked after";
+
+export async function run(ctx: Ctx, _args: Args): Promise<number> {
+  const { commonDir } = await locate(ctx.dir);
+  const up = await ensureUp(commonDir);
+  const facts = {
+    repo: commonDir,
+    started: up.started,
+    pid: up.ping.pid,
+    worker: up.ping.worker,
+    socket: up.endpoint.socket,
+    state_dir: up.endpoint.state_dir,
+    version: up.ping.version,
+    busctl_version: VERSION,
+    sandbox: "off",
+    live_tasks: up.ping.live_tasks,
+    degraded: up.ping.degraded ?? null,
+  };
+  if (ctx.json) {
+    await sayJson(ctx, facts);
+    return EXIT.ok;
+  }
+  const how = up.started.length > 0 ? `started ${up.started.join(" and ")}` : "already running";
+  const other = up.ping.version === VERSION ? "" : ` (busctl is ${VERSION})`;
+  await say(
+    ctx,
+    `${ctx.p.green("up")}: ${how}, pid ${up.ping.pid}, version ${up.ping.version}${other}`,
+    `  repository  ${commonDir}`,
+    `  socket      ${up.endpoint.socket}`,
+    `  state       ${up.endpoint.state_dir}`,
+    `  scheduler   ${up.ping.worker ?? "none"}`,
+    `  sandbox     ${SANDBOX}`,
+    ...(up.ping.degraded ? [ctx.p.red(`  degraded    ${up.ping.degraded}`)] : []),
+  );
+  return EXIT.ok;
+}

@@ -1,0 +1,191 @@
+// Watching a run to its end. The bus tells; nothing is polled but for a slow look whether bus and scheduler
+// still live.
+//
+// 1. get_run gives the tasks at sequence number N, subscribe goes on after N: no gap, nothing twice.
+// 2. Every record goes to the sink and into the rows.
+// 3. When no row can move by itself any more, get_run is asked again; the bus decides whether the run has ended.
+// 4. The connection is lost: `connect` is asked for a new one, with pauses, for RECONNECT_MS; then on with 1,
+//    the records from the last one seen.
+
+import { BusbarError, isCode } from "../../schemas/errors.ts";
+import type { JournalRecord } from "../../schemas/events.ts";
+import type { Result } from "../../schemas/methods.ts";
+import type { Bus } from "./context.ts";
+import { pause } from "./daemons.ts";
+import type { Model } from "./render/progress.ts";
+import { applyRecord, isResting, type Row, rowOf } from "./render/row.ts";
+import { millis } from "./render/time.ts";
+
+const RECONNECT_MS = 30_000;
+const LOOK_MS = 5_000;
+
+export type RunState = Result<"get_run">;
+
+export interface Sink {
+  /** The rows as they are when the watch begins, and after every reconnection. */
+  begin(model: Model, first: boolean): void;
+  record(record: JournalRecord, model: Model): void;
+  /** Nothing happened, but something may look different. */
+  trouble(model: Model): void;
+}
+
+export interface WatchOptions {
+  run: string;
+  /** A connection; called again when one is lost. */
+  connect(): Promise<Bus>;
+  sink: Sink;
+  /** Every LOOK_MS; what it says is shown. */
+  look(bus: Bus): Promise<string | undefined>;
+  /** True: the end comes only when no task waits for a person. */
+  keepGoing: boolean;
+  /** Fulfilled when the person wants to leave. */
+  left: Promise<"left">;
+}
+
+/** The final state, or "left". Throws BUS_AWAY when the bus stays away. */
+export async function watchRun(options: WatchOptions): Promise<RunState | "left"> {
+  let seen = -1;
+  let awaySince: number | undefined;
+  for (let first = true; ; ) {
+    try {
+      const bus = await options.connect();
+      awaySince = undefined;
+      const follower = new Follower(bus, options, seen);
+      try {
+        const end = await follower.follow(first);
+        first = false;
+        if (end !== "lost") return end;
+      } finally {
+        seen = follower.seen;
+        follower.stop();
+      }
+    } catch (error) {
+      if (!isCode(error, "BUS_AWAY", "TIMEOUT", "SHUTTING_DOWN", "BUS_NOT_ANSWERING")) throw error;
+      awaySince ??= performance.now();
+      if (performance.now() - awaySince > RECONNECT_MS) throw error;
+    }
+    const left = await Promise.race([options.left, pause(200)]);
+    if (left === "left") return "left";
+  }
+}
+
+class Follower {
+  seen: number;
+  readonly #bus: Bus;
+  readonly #options: WatchOptions;
+  readonly #rows = new Map<string, Row>();
+  #model: Model | undefined;
+  #tasksAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+  /** Wakes the loop: a record came, or time to look. */
+  #wake: () => void = () => {};
+  #dirty = true;
+
+  constructor(bus: Bus, options: WatchOptions, seen: number) {
+    this.#bus = bus;
+    this.#options = options;
+    this.seen = seen;
+  }
+
+  async follow(first: boolean): Promise<RunState | "left" | "lost"> {
+    const { run, sink } = this.#options;
+    const state = await this.#read();
+    if (this.seen < 0) this.seen = state.seq;
+    sink.begin(this.#fresh(state), first);
+    this.#bus.on("event", (record) => this.#take(record));
+    await this.#bus.call("subscribe", { run, from_seq: this.seen });
+    const lost = this.#bus.closed.then(() => "lost" as const);
+    this.#timer = setInterval(() => void this.#look(), LOOK_MS);
+    for (;;) {
+      if (this.#dirty && this.#resting()) {
+        this.#dirty = false;
+        const end = await this.#read();
+        if (this.#ended(end)) return end;
+      }
+      const woken = new Promise<"woken">((resolve) => {
+        this.#wake = () => resolve("woken");
+      });
+      if (this.#dirty && this.#resting()) continue;
+      const why = await Promise.race([woken, lost, this.#options.left]);
+      if (why !== "woken") return why;
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#bus.close();
+  }
+
+  #read(): Promise<RunState> {
+    return this.#bus.call("get_run", { run: this.#options.run });
+  }
+
+  #fresh(state: RunState): Model {
+    this.#rows.clear();
+    for (const task of state.tasks) this.#rows.set(task.spec.id, rowOf(task));
+    this.#tasksAt = state.seq;
+    this.#model = {
+      run: state.run.run,
+      rows: this.#rows,
+      paused: state.run.paused,
+      started: millis(state.run.created),
+    };
+    return this.#model;
+  }
+
+  #take(record: JournalRecord): void {
+    if (record.seq <= this.seen || !this.#model) return;
+    this.seen = record.seq;
+    // A record older than the rows (after a reconnection) is told, but changes nothing.
+    if (record.seq > this.#tasksAt) this.#apply(record, this.#model);
+    this.#options.sink.record(record, this.#model);
+    this.#dirty = true;
+    this.#wake();
+  }
+
+  #apply(record: JournalRecord, model: Model): void {
+    const { event, task } = record;
+    if (event?.type === "run.paused") model.paused = true;
+    if (event?.type === "run.resumed") model.paused = false;
+    if (event?.type === "run.tasks_added") void this.#refresh();
+    const row = task === undefined ? undefined : this.#rows.get(task);
+    if (row && task !== undefined) this.#rows.set(task, applyRecord(row, record));
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      this.#options.sink.begin(this.#fresh(await this.#read()), false);
+      this.#wakeDirty();
+    } catch {
+      // The connection is going; the loop sees it.
+    }
+  }
+
+  async #look(): Promise<void> {
+    const model = this.#model;
+    if (!model) return;
+    const trouble = await this.#options.look(this.#bus).catch((error: unknown) => {
+      return error instanceof BusbarError ? error.message : String(error);
+    });
+    if (trouble === undefined) delete model.trouble;
+    else model.trouble = trouble;
+    this.#options.sink.trouble(model);
+    this.#wakeDirty();
+  }
+
+  #wakeDirty(): void {
+    this.#dirty = true;
+    this.#wake();
+  }
+
+  #resting(): boolean {
+    for (const row of this.#rows.values()) if (!isResting(row.shown)) return false;
+    return true;
+  }
+
+  #ended(state: RunState): boolean {
+    const { status } = state.summary;
+    if (status === "active" || status === "paused") return false;
+    return !this.#options.keepGoing || !state.tasks.some((task) => task.state.name === "blocked");
+  }
+}
