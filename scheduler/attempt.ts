@@ -1,0 +1,145 @@
+// One attempt from claim to settlement. Nothing that goes wrong in it goes further than it: an error that is nobody's
+// settles the attempt as infra, with the step's name.
+//
+// 1. prepare (prepare.ts)  2. agent: a shim is started and its outcome waited for  3. conclude (conclude.ts)
+// Cancelled or fenced by the bus: the processes are ended, what is on the disk is kept (harvest, capture), nothing is
+// reported. The scheduler ends (DETACH): agents go on under their shims; the next scheduler takes them over.
+
+import type { Outcome } from "../schemas/job.ts";
+import type { Run, Task } from "../schemas/task.ts";
+import type { Canaries } from "./canary.ts";
+import type { CheckoutWatch } from "./checkout-watch.ts";
+import { conclude } from "./conclude.ts";
+import { removeTree } from "./edges.ts";
+import { errorEvidence } from "./evidence.ts";
+import type { Attempt, Kit } from "./kit.ts";
+import { type Prepared, prepare, StepFailed } from "./prepare.ts";
+import { DETACH } from "./processes.ts";
+import { publishOnRequest } from "./publish.ts";
+import { settleFailed, whileAway } from "./settle.ts";
+import { type Concluding, keep } from "./snapshot.ts";
+import type { Workspace } from "./workspace.ts";
+
+export interface AttemptWork {
+  kit: Kit;
+  attempt: Attempt;
+  task: Task;
+  run: Run;
+  canaries: Canaries;
+  checkouts: CheckoutWatch;
+}
+
+export class AttemptRunner {
+  readonly #work: AttemptWork;
+  #workspace: Workspace | undefined;
+  /** Captures of one workspace go one after the other. */
+  #captures: Promise<unknown> = Promise.resolve();
+
+  constructor(work: AttemptWork) {
+    this.#work = work;
+  }
+
+  get attempt(): Attempt {
+    return this.#work.attempt;
+  }
+
+  /** The bus was asked by the agent for a new snapshot. */
+  publish(): void {
+    const workspace = this.#workspace;
+    if (!workspace) return;
+    this.#captures = this.#captures.then(() => publishOnRequest({ ...this.#work, workspace }));
+  }
+
+  /** A fresh attempt. Never rejects. */
+  async start(): Promise<void> {
+    const { kit, attempt, task, run, canaries, checkouts } = this.#work;
+    const lease = kit.ports.lease();
+    try {
+      checkouts.begin(run.run);
+      void canaries.ask(kit, attempt, task, run);
+      const prepared = await this.#prepare(lease.port);
+      if (!prepared) return;
+      this.#workspace = prepared.workspace;
+      await whileAway(kit, attempt, () => kit.bus.call("attempt_update", { ...attempt.ref, phase: "agent" }));
+      const outcome = await kit.processes.run(prepared.job, attempt.abort.signal);
+      await this.#end(prepared.workspace, outcome);
+    } catch (error) {
+      await this.#failed(error);
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** An attempt of an earlier scheduler whose agent has ended, or ends under its own shim. Never rejects. */
+  async resume(workspace: Workspace, outcome: Promise<Outcome> | Outcome): Promise<void> {
+    this.#workspace = workspace;
+    try {
+      await this.#end(workspace, await outcome);
+    } catch (error) {
+      await this.#failed(error);
+    }
+  }
+
+  async #prepare(port: number): Promise<Prepared | undefined> {
+    const { kit, attempt, task, run } = this.#work;
+    try {
+      return await prepare(kit, attempt, task, run, port);
+    } catch (error) {
+      if (!(error instanceof StepFailed)) {
+        // No agent has been here yet: nothing to keep.
+        if (attempt.abort.signal.reason !== DETACH) await removeTree(attempt.dir);
+        throw error;
+      }
+      await removeTree(attempt.dir);
+      await settleFailed(kit, attempt, "infra", error.evidence);
+      return undefined;
+    }
+  }
+
+  async #end(workspace: Workspace, outcome: Outcome): Promise<void> {
+    const at: Concluding = { ...this.#work, workspace };
+    await this.#captures;
+    const { signal } = at.attempt.abort;
+    if (signal.aborted) return await this.#keepOnly(at);
+    try {
+      await conclude(at, outcome);
+    } catch (error) {
+      // A cancel may come at any step; what is on the disk is kept all the same.
+      if (signal.aborted && signal.reason !== DETACH) return await this.#keepOnly(at);
+      throw error;
+    }
+  }
+
+  async #keepOnly(at: Concluding): Promise<void> {
+    if (at.attempt.abort.signal.reason === DETACH) return;
+    const { version, changed } = await keep(at);
+    at.kit.log.info("attempt ended by the bus; its work is kept", {
+      ...at.attempt.ref,
+      version,
+      changed: changed.length,
+    });
+  }
+
+  async #failed(error: unknown): Promise<void> {
+    const { kit, attempt } = this.#work;
+    if (attempt.abort.signal.aborted) {
+      kit.log.info("attempt stopped", {
+        ...attempt.ref,
+        why: error instanceof Error ? error.message : String(error),
+      });
+      return;
+    }
+    kit.log.error("attempt met an error of ours", {
+      ...attempt.ref,
+      error: error instanceof Error ? (error.stack ?? error.message) : String(error),
+    });
+    try {
+      await settleFailed(kit, attempt, "infra", errorEvidence("working on the attempt", error));
+    } catch (again) {
+      kit.log.error("and it could not be settled; its lease will end", {
+        ...attempt.ref,
+        error: String(again),
+      });
+    }
+  }
+}

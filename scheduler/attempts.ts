@@ -1,0 +1,235 @@
+// The attempts that are at work now: claiming, taking over, stopping, letting go.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { BusbarError, isCode } from "../schemas/errors.ts";
+import type { EventNotice } from "../schemas/events.ts";
+import { type AttemptRef, taskKey } from "../schemas/ids.ts";
+import type { Run, Task } from "../schemas/task.ts";
+import { adopt, clearChecks } from "./adopt.ts";
+import { AttemptRunner } from "./attempt.ts";
+import { Canaries } from "./canary.ts";
+import { CheckoutWatch } from "./checkout-watch.ts";
+import { attemptDir, attemptName, claimFile, FILES } from "./dirs.ts";
+import { randomHex, writeClaimNote } from "./edges.ts";
+import { errorEvidence, evidence } from "./evidence.ts";
+import type { Attempt, Kit } from "./kit.ts";
+import { DETACH } from "./processes.ts";
+import { reconcileRun } from "./reconcile.ts";
+import { ensureIntegrationBranch } from "./refs.ts";
+import { settleFailed } from "./settle.ts";
+import { endStrays } from "./strays.ts";
+
+interface Live {
+  runner: AttemptRunner;
+  done: Promise<void>;
+}
+
+export class Attempts {
+  readonly #kit: Kit;
+  readonly #wake: () => void;
+  readonly #live = new Map<string, Live>();
+  readonly #claiming = new Set<string>();
+  readonly #canaries = new Canaries();
+  readonly #checkouts: CheckoutWatch;
+  /** Runs whose integration branch is there and as the bus knows it. */
+  readonly #branches = new Map<string, Promise<void>>();
+  #adopted = false;
+
+  constructor(kit: Kit, wake: () => void) {
+    this.#kit = kit;
+    this.#wake = wake;
+    this.#checkouts = new CheckoutWatch(kit.control.topLevel);
+  }
+
+  get size(): number {
+    return this.#live.size + this.#claiming.size;
+  }
+
+  isClaiming(task: Task): boolean {
+    return this.#claiming.has(keyOf(task));
+  }
+
+  /** Takes a ready task and starts its attempt. Never rejects. */
+  async claim(task: Task): Promise<void> {
+    const key = keyOf(task);
+    if (this.#claiming.has(key)) return;
+    this.#claiming.add(key);
+    try {
+      const run = this.#kit.mirror.runs.get(task.run)?.run;
+      if (run) await this.#claim(task, run);
+    } catch (error) {
+      if (isCode(error, "STALE", "NOT_CLAIMABLE", "ILLEGAL_MOVE", "FENCED"))
+        this.#kit.mirror.stale.add(task.run);
+      else if (!isCode(error, "BUS_AWAY", "SHUTTING_DOWN"))
+        this.#kit.log.error("claim failed", { run: task.run, task: task.spec.id, error: String(error) });
+      await delay(CLAIM_PAUSE_MS);
+    } finally {
+      this.#claiming.delete(key);
+      this.#wake();
+    }
+  }
+
+  async #claim(task: Task, run: Run): Promise<void> {
+    const kit = this.#kit;
+    const fault = await this.#branchFault(run);
+    const base = kit.mirror.runs.get(run.run)?.run.head ?? run.head;
+    const number = (task.attempts.at(-1)?.attempt ?? 0) + 1;
+    const expected: AttemptRef = { run: run.run, task: task.spec.id, attempt: number };
+    const dir = attemptDir(
+      kit.stateDir,
+      expected,
+      attemptName(expected, kit.clock.now(), randomHex(kit.random, 6)),
+    );
+    const answer = await kit.bus.call("claim", {
+      run: run.run,
+      task: task.spec.id,
+      state_version: task.state_version,
+      worker: kit.worker,
+      base,
+      workspace: dir,
+    });
+    const tokens = { shim: answer.shim_token, agent: answer.agent_token };
+    writeClaimNote(claimFile(kit.stateDir, dir), tokens);
+    const ref = { ...expected, attempt: answer.attempt };
+    const attempt: Attempt = { ref, dir, base, tokens, abort: new AbortController() };
+    kit.mirror.update(answer.task);
+    kit.log.info("attempt claimed", { ...ref, base, dir });
+    if (fault)
+      await settleFailed(kit, attempt, "infra", errorEvidence("making the integration branch", fault));
+    else this.#go(this.#runner(attempt, answer.task, run), (runner) => runner.start());
+  }
+
+  /** Undefined when the branch of the run is there and right; checked once per run, again after an error. */
+  async #branchFault(run: Run): Promise<unknown> {
+    const known = this.#branches.get(run.run) ?? this.#makeBranch(run);
+    this.#branches.set(run.run, known);
+    try {
+      await known;
+      return undefined;
+    } catch (error) {
+      this.#branches.delete(run.run);
+      return error;
+    }
+  }
+
+  async #makeBranch(run: Run): Promise<void> {
+    await ensureIntegrationBranch(this.#kit.control, run.run, run.spec.base);
+    const answer = await reconcileRun(this.#kit, run.run);
+    if (answer.kind === "foreign") throw new BusbarError("REF_CLASH", answer.why, { run: run.run });
+  }
+
+  #runner(attempt: Attempt, task: Task, run: Run): AttemptRunner {
+    const { canaries, checkouts } = { canaries: this.#canaries, checkouts: this.#checkouts };
+    return new AttemptRunner({ kit: this.#kit, attempt, task, run, canaries, checkouts });
+  }
+
+  #go(runner: AttemptRunner, work: (runner: AttemptRunner) => Promise<void>): void {
+    const { run, task } = runner.attempt.ref;
+    const key = taskKey(run, task);
+    const live: Live = { runner, done: Promise.resolve() };
+    this.#live.set(key, live);
+    live.done = work(runner).finally(() => {
+      if (this.#live.get(key) === live) this.#live.delete(key);
+      this.#wake();
+    });
+  }
+
+  /** Once, at the start: what an earlier scheduler left. */
+  async adopt(): Promise<void> {
+    if (this.#adopted) return;
+    this.#adopted = true;
+    const kit = this.#kit;
+    await clearChecks(kit);
+    for (const { run, tasks, underway } of kit.mirror.runs.values())
+      for (const id of underway) {
+        const task = tasks.get(id);
+        const found = task && adopt(kit, task);
+        if (!found) continue;
+        const { attempt } = found;
+        kit.log.info("attempt taken over", { ...attempt.ref, kind: found.kind, dir: attempt.dir });
+        const runner = this.#runner(attempt, task, run);
+        if (found.kind === "watch") {
+          const job = {
+            ref: attempt.ref,
+            kind: "agent",
+            name: "agent",
+            dir: attempt.dir,
+            files: AGENT_FILES,
+          } as const;
+          const outcome = kit.processes.watch(job, attempt.abort.signal);
+          this.#go(runner, () => runner.resume(found.workspace, outcome));
+        } else {
+          this.#go(runner, () => this.#settleLost(attempt, found.why));
+        }
+      }
+  }
+
+  async #settleLost(attempt: Attempt, why: string): Promise<void> {
+    try {
+      await endStrays(attempt.dir, this.#kit.config.kill_grace_ms);
+      await settleFailed(this.#kit, attempt, "lost", evidence(why));
+    } catch (error) {
+      this.#kit.log.error("a lost attempt could not be settled; its lease will end", {
+        ...attempt.ref,
+        error: String(error),
+      });
+    }
+  }
+
+  publish(record: EventNotice): void {
+    const { run, task, attempt } = record;
+    if (run === undefined || task === undefined) return;
+    const live = this.#live.get(taskKey(run, task));
+    if (live?.runner.attempt.ref.attempt === attempt) live?.runner.publish();
+  }
+
+  /** Stops what the bus has ended: cancelled, fenced, lease run out. */
+  stopEnded(): void {
+    const { mirror } = this.#kit;
+    for (const { runner } of this.#live.values()) {
+      const { ref, abort } = runner.attempt;
+      if (abort.signal.aborted || mirror.stale.has(ref.run)) continue;
+      const task = mirror.task(ref.run, ref.task);
+      const record = task?.attempts.at(-1);
+      const over = record !== undefined && record.attempt > ref.attempt;
+      if (task?.state.name === "cancelled" || over)
+        abort.abort(new Error(`the attempt is over: ${task?.state.name}`));
+    }
+  }
+
+  /** Says that we live, where nothing else does (prepare, capture, prove). */
+  renew(leaseMs: number): void {
+    const { mirror, clock, bus, log } = this.#kit;
+    for (const { runner } of this.#live.values()) {
+      const { ref } = runner.attempt;
+      const state = mirror.running(ref.run, ref.task, ref.attempt);
+      if (!state || Date.parse(state.lease_until) - clock.now() > leaseMs / 2) continue;
+      void bus
+        .call("attempt_update", { ...ref })
+        .catch((error) => log.warn("lease not renewed", { ...ref, error: String(error) }));
+    }
+  }
+
+  /** Waits until nothing runs; at most `limitMs`. */
+  async drain(limitMs: number): Promise<void> {
+    const all = Promise.allSettled([...this.#live.values()].map((live) => live.done));
+    const limit = new AbortController();
+    await Promise.race([all, delay(limitMs, undefined, { signal: limit.signal }).catch(() => {})]);
+    limit.abort();
+  }
+
+  /** Lets go: agents go on under their shims, checks are ended, nothing is reported. */
+  async detach(): Promise<void> {
+    for (const { runner } of this.#live.values()) runner.attempt.abort.abort(DETACH);
+    await this.drain(DETACH_MS);
+  }
+}
+
+const AGENT_FILES = { log: FILES.log, outbox: FILES.outbox, done: FILES.done, pid: FILES.pid };
+/** A claim that was refused is not tried again at once. */
+const CLAIM_PAUSE_MS = 200;
+const DETACH_MS = 2_000;
+
+function keyOf(task: Task): string {
+  return taskKey(task.run, task.spec.id);
+}

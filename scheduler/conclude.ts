@@ -1,0 +1,90 @@
+// From the end of an agent's process to the settlement of its attempt. Also run by a scheduler that took the attempt
+// over: it needs the directory and the outcome only.
+//
+// 1. Keep everything first, whatever the end was: the agent's own commits (harvest), then the content of the working
+//    tree as a snapshot (capture), published with a patch for people.
+// 2. It asked for files: needs_files. 3. Its process failed: that cause. 4. Out of scope: scope, with every path and
+//    rule. 5. Nothing changed: no_changes, or done when the spec says so.
+// 6. Prove: acceptance and shallow checks on the captured tree in a clean place. The canary comes first.
+// 7. Passed goes to the train; red goes back with the end of the log.
+
+import type { Outcome } from "../schemas/job.ts";
+import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
+import type { Captured } from "./capture.ts";
+import { agentEnd, evidence } from "./evidence.ts";
+import { checksFor } from "./gate.ts";
+import { runGate } from "./gate-runner.ts";
+import { publishCapture } from "./publish.ts";
+import { scopeFaults } from "./scope.ts";
+import { scopeOf } from "./scope-rules.ts";
+import { type Settled, settle, settleFailed, settlePassed, whileAway } from "./settle.ts";
+import { type Concluding, keep } from "./snapshot.ts";
+
+/** Rejects only with what makes going on impossible; the caller settles that as infra. */
+export async function conclude(at: Concluding, outcome: Outcome): Promise<Settled> {
+  const { kit, attempt, run } = at;
+  await phase(at, "capture");
+  // The newest word of the bus: files asked for, versions published, grants.
+  const { task } = await whileAway(kit, attempt, () =>
+    kit.bus.call("get_task", { run: attempt.ref.run, task: attempt.ref.task }),
+  );
+  const captured = await keep({ ...at, task });
+  const snapshot = await publishCapture(kit, attempt, captured, captured.version);
+  if (task.state.name === "running" && task.state.wants) return settle(kit, attempt, { kind: "needs_files" });
+  const end = agentEnd(outcome);
+  if (end.kind === "failed") return settleFailed(kit, attempt, end.cause, end.evidence);
+  const faults = faultsOf(task, run, captured);
+  if (faults) return settleFailed(kit, attempt, "scope", await withStrays(at, faults));
+  if (captured.changed.length === 0 || snapshot === null) {
+    if (task.spec.no_changes === "ok") return settlePassed(kit, attempt, null);
+    const said = evidence("the agent ended with exit code 0 and changed no file", { log: outcome.log_tail });
+    return settleFailed(kit, attempt, "no_changes", await withStrays(at, said));
+  }
+  return prove({ ...at, task }, snapshot);
+}
+
+async function prove(at: Concluding, snapshot: SnapshotInfo): Promise<Settled> {
+  const { kit, attempt, task, run, canaries } = at;
+  const { signal } = attempt.abort;
+  await phase(at, "prove");
+  const canary = await canaries.ask(kit, attempt, task, run);
+  signal.throwIfAborted();
+  if (canary.kind !== "trusted") return settleFailed(kit, attempt, "infra", evidence(canary.why));
+  const { commit, tree } = snapshot;
+  const checks = checksFor(task.spec, run.spec.gate, { kind: "captured" });
+  const result = await runGate(kit, { attempt, task, run, commit, tree, checks, signal });
+  signal.throwIfAborted();
+  switch (result.kind) {
+    case "pass":
+      return settlePassed(kit, attempt, snapshot);
+    case "fail":
+      return settleFailed(kit, attempt, "check", result.evidence);
+    case "infra":
+      return settleFailed(kit, attempt, "infra", result.evidence);
+    default:
+      return result satisfies never;
+  }
+}
+
+async function phase({ kit, attempt }: Concluding, name: "capture" | "prove"): Promise<void> {
+  attempt.abort.signal.throwIfAborted();
+  await whileAway(kit, attempt, () => kit.bus.call("attempt_update", { ...attempt.ref, phase: name }));
+}
+
+function faultsOf(task: Task, run: Run, captured: Captured): Evidence | undefined {
+  const faults = scopeFaults({ ...captured, ...scopeOf(task, run) });
+  if (faults.length === 0) return undefined;
+  const paths = [...new Set(faults.map((fault) => fault.path))];
+  const lines = faults.slice(0, 100).map((fault) => `${fault.path}: ${fault.why}`);
+  const more = paths.length > 3 ? ` and ${paths.length - 3} more` : "";
+  return evidence(`out of scope: ${paths.slice(0, 3).join(", ")}${more}`, { paths, log: lines.join("\n") });
+}
+
+/** Case 27: the user's own checkout changed meanwhile; said, never touched. */
+async function withStrays(at: Concluding, said: Evidence): Promise<Evidence> {
+  const strays = await at.checkouts.changedSince(at.run.run);
+  if (strays.length === 0) return said;
+  const note = `your checkout changed during the run (by whom is not known): ${strays.join(", ")}`;
+  at.kit.log.warn("the user's checkout changed", { ...at.attempt.ref, paths: strays });
+  return evidence(`${said.summary}; ${note}`, said.log === "" ? { ...said } : { ...said, log: said.log });
+}

@@ -1,0 +1,72 @@
+// What a person, and the next attempt, is told about a failure. Bounded; logs come redacted from the shim.
+
+import { BusbarError } from "../schemas/errors.ts";
+import type { Outcome } from "../schemas/job.ts";
+import { EVIDENCE_BYTES } from "../schemas/limits.ts";
+import type { Cause, Evidence } from "../schemas/task.ts";
+
+const MAX_EVIDENCE_PATHS = 50;
+const MAX_SUMMARY_CHARS = 1_000;
+
+export function evidence(summary: string, more: Partial<Evidence> = {}): Evidence {
+  const paths = more.paths ?? [];
+  const cut =
+    paths.length > MAX_EVIDENCE_PATHS ? ` (the first ${MAX_EVIDENCE_PATHS} of ${paths.length} paths)` : "";
+  return {
+    ...more,
+    summary: `${summary}${cut}`.slice(0, MAX_SUMMARY_CHARS),
+    log: endOf(more.log ?? ""),
+    paths: paths.slice(0, MAX_EVIDENCE_PATHS),
+    landed_since: more.landed_since ?? [],
+  };
+}
+
+/** The end of a text, at most EVIDENCE_BYTES, cut at a line. */
+export function endOf(text: string): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= EVIDENCE_BYTES) return text;
+  const tail = bytes.subarray(bytes.length - EVIDENCE_BYTES).toString();
+  const line = tail.indexOf("\n");
+  return line >= 0 && line < 400 ? tail.slice(line + 1) : tail;
+}
+
+/** An error of ours on the way: names the step. */
+export function errorEvidence(step: string, error: unknown): Evidence {
+  const text = error instanceof Error ? error.message : String(error);
+  const code = error instanceof BusbarError ? ` (${error.code}: ${error.help})` : "";
+  return evidence(`${step}: ${text}${code}`);
+}
+
+export type AgentEnd = { kind: "clean" } | { kind: "failed"; cause: Cause; evidence: Evidence };
+
+/** What the end of an agent's process means, before anybody looks at what it made. Exit 0 proves nothing. */
+export function agentEnd(outcome: Outcome): AgentEnd {
+  const failed = (cause: Cause, summary: string): AgentEnd => ({
+    kind: "failed",
+    cause,
+    evidence: evidence(summary, { log: outcome.log_tail, exit: outcome.exit }),
+  });
+  const after = `after ${(outcome.duration_ms / 1000).toFixed(1)} s`;
+  switch (outcome.reason) {
+    case "exit":
+      return outcome.exit === 0
+        ? { kind: "clean" }
+        : failed("agent_error", `the agent ended with exit code ${outcome.exit} ${after}`);
+    case "signal":
+      return failed("agent_error", `the agent was ended by ${outcome.signal ?? "a signal"} ${after}`);
+    case "timeout":
+      return failed("timeout", `the agent did not end in time and was stopped ${after}`);
+    case "memory":
+      return failed("memory", `the agent used up its memory ${after}`);
+    case "limit":
+      return failed("limit", `the agent met a limit: ${outcome.detail ?? "see the log"}`);
+    case "cancelled":
+      return failed("infra", `the agent was stopped from outside ${after}`);
+    case "spawn_failed":
+      return failed("infra", `the agent could not be started: ${outcome.detail ?? "no reason was given"}`);
+    case "lost":
+      return failed("lost", `the agent's process was lost: ${outcome.detail ?? "nobody saw it end"}`);
+    default:
+      return failed("infra", `the shim reported an unknown end: ${String(outcome.reason satisfies never)}`);
+  }
+}

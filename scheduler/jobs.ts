@@ -1,0 +1,173 @@
+// Builds the job of a shim: an agent, or a check. Pure.
+
+import { dirname, join } from "node:path";
+import type { Config } from "../schemas/config.ts";
+import { BusbarError } from "../schemas/errors.ts";
+import type { AttemptRef } from "../schemas/ids.ts";
+import type { ShimJob } from "../schemas/job.ts";
+import { NOFILE_HOST } from "../schemas/limits.ts";
+import type { EnvSpec, Limits, TaskSpec } from "../schemas/task.ts";
+import { FILES, taskSocket } from "./dirs.ts";
+import { type Environment, environmentOf, type Homes, type HostEnv } from "./environment.ts";
+import type { Tokens } from "./kit.ts";
+import { DIR_VARIABLE } from "./strays.ts";
+
+/** What is the same for every job of one scheduler. */
+export interface JobBase {
+  config: Config;
+  host: HostEnv;
+  /** Control socket of the bus. */
+  socket: string;
+  runtimeDir: string;
+  stateDir: string;
+  repo: string;
+  /** Top of the user's checkout, if there is one. */
+  topLevel: string | null;
+  node: string;
+}
+
+export interface JobPlace {
+  ref: AttemptRef;
+  tokens: Tokens;
+  /** Current directory of the process. */
+  work: string;
+  /** The place's own directory, the parent of `work` and of the homes. */
+  dir: string;
+  homes: Homes;
+  port: number;
+}
+
+/** The agent of an attempt. Throws NO_SUCH_PROFILE. */
+export function agentJob(base: JobBase, place: JobPlace & { bin: string }, spec: TaskSpec): ShimJob {
+  const profile = agentProfile(spec, base.config);
+  const facts = {
+    BUSBAR_CONTEXT: join(place.dir, FILES.context),
+    BUSBAR_PROMPT: join(place.dir, FILES.prompt),
+    ...(spec.agent.model === undefined ? {} : { BUSBAR_MODEL: spec.agent.model }),
+  };
+  const { env, secrets } = environment(
+    base,
+    place,
+    facts,
+    [base.config.env, profile.env, spec.env],
+    [place.bin],
+  );
+  return {
+    v: 1,
+    ref: place.ref,
+    kind: "agent",
+    name: "agent",
+    argv: profile.argv,
+    cwd: place.work,
+    dir: place.dir,
+    files: { log: FILES.log, outbox: FILES.outbox, done: FILES.done, pid: FILES.pid },
+    env,
+    secrets,
+    timeout_ms: spec.timeout_s * 1000,
+    grace_ms: base.config.kill_grace_ms,
+    limits: limitsOf({ ...base.config.limits, ...spec.limits }),
+    bus: { socket: base.socket, shim_token: place.tokens.shim, agent_token: place.tokens.agent },
+    task_socket: taskSocket(base.runtimeDir, place.ref),
+  };
+}
+
+export interface CheckJob {
+  /** Counts the checks of an attempt, so that no two have one name. */
+  n: number;
+  name: string;
+  run: string;
+  timeout_s: number;
+  limits: Limits;
+  /** Where log and outbox go: `checks/` of the attempt. */
+  logDir: string;
+}
+
+export function checkJob(base: JobBase, place: JobPlace, check: CheckJob, taskEnv: EnvSpec): ShimJob {
+  const name = checkFileName(check.n, check.name);
+  const { env, secrets } = environment(base, place, {}, [base.config.env, taskEnv], []);
+  return {
+    v: 1,
+    ref: place.ref,
+    kind: "check",
+    name,
+    argv: ["/bin/sh", "-c", check.run],
+    cwd: place.work,
+    dir: check.logDir,
+    files: {
+      log: `${name}.log`,
+      outbox: `${name}.outbox.json`,
+      done: `${name}.done`,
+      pid: `${name}.shim.json`,
+    },
+    env,
+    secrets,
+    timeout_ms: check.timeout_s * 1000,
+    grace_ms: base.config.kill_grace_ms,
+    limits: limitsOf({ ...base.config.limits, ...check.limits }),
+    bus: { socket: base.socket, shim_token: place.tokens.shim },
+  };
+}
+
+/** `3-unit-tests`: safe as a file name whatever the plan calls its checks. */
+export function checkFileName(n: number, name: string): string {
+  const slug = name
+    .replace(/[^A-Za-z0-9_.-]+/g, "-")
+    .replace(/^[-.]+/, "")
+    .slice(0, 60);
+  return `${n}-${slug || "check"}`;
+}
+
+const NO_ENV: EnvSpec = { pass: [], set: {}, secret: [] };
+
+function agentProfile(spec: TaskSpec, config: Config): { argv: string[]; env: EnvSpec } {
+  const { use, args } = spec.agent;
+  if (use === "command" && spec.command !== undefined)
+    return { argv: ["/bin/sh", "-c", spec.command], env: NO_ENV };
+  const profile = Object.hasOwn(config.agents, use) ? config.agents[use] : undefined;
+  if (!profile) {
+    const known = ["command", ...Object.keys(config.agents)].join(", ");
+    throw new BusbarError(
+      "NO_SUCH_PROFILE",
+      `starting the agent of task ${spec.id}: no profile '${use}' (known: ${known})`,
+    );
+  }
+  const argv = ["/bin/sh", "-c", `${profile.command}${args.length > 0 ? ' "$@"' : ""}`, use, ...args];
+  return { argv, env: profile.env };
+}
+
+function environment(
+  base: JobBase,
+  place: JobPlace,
+  facts: Record<string, string>,
+  specs: readonly EnvSpec[],
+  binFirst: readonly string[],
+): Environment {
+  const { ref } = place;
+  return environmentOf({
+    host: base.host,
+    homes: place.homes,
+    binFirst,
+    binLast: [dirname(base.node)],
+    notBelow: [base.repo, base.stateDir, ...(base.topLevel === null ? [] : [base.topLevel])],
+    ceiling: place.dir,
+    port: place.port,
+    facts: {
+      BUSBAR_RUN: ref.run,
+      BUSBAR_TASK_ID: ref.task,
+      BUSBAR_ATTEMPT_NUMBER: String(ref.attempt),
+      [DIR_VARIABLE]: place.dir,
+      ...facts,
+    },
+    specs,
+  });
+}
+
+/** `pids` is of a whole tree; the host's nproc counts all processes of the user and would hit the wrong ones. */
+function limitsOf(limits: Limits): ShimJob["limits"] {
+  return {
+    nofile: limits.nofile ?? NOFILE_HOST,
+    core: 0,
+    ...(limits.cpu_s === undefined ? {} : { cpu_s: limits.cpu_s }),
+    ...(limits.fsize === undefined ? {} : { fsize: limits.fsize }),
+  };
+}

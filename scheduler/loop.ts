@@ -1,0 +1,211 @@
+// The scheduler's engine. It works on events; a slow tick is the safety net. Order inside a tick, always this:
+//
+// 1. settle the dead      shims that are gone, and leases of ours that run down (slow tick)
+// 2. receive results      the mirror catches up with the bus; attempts that the bus ended are stopped
+// 3. move trains          passed tasks land, one after the other per run
+// 4. unblock              done by the bus in the same transaction as the landing; here: runs that are through
+//                         (`into`), halted branches (slow tick)
+// 5. place                what may be claimed now (placement.ts)
+// 6. start                claim by compare-and-swap, then the attempt goes its own way (attempt.ts)
+//
+// A tick never waits for an attempt, a check or a landing. Ticks do not overlap; a wake-up during one makes one more.
+
+import type { EventNotice } from "../schemas/events.ts";
+import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
+import type { Task } from "../schemas/task.ts";
+import { Attempts } from "./attempts.ts";
+import { Finisher } from "./finisher.ts";
+import type { Kit } from "./kit.ts";
+import type { RunMirror } from "./mirror.ts";
+import { place, type RunView, slotsOfHost } from "./placement.ts";
+import type { ShimProcesses } from "./processes.ts";
+import { Trains } from "./trains.ts";
+
+/** Safety net only: everything that matters comes as an event. */
+const SLOW_TICK_MS = 5_000;
+
+export interface EngineOptions {
+  kit: Kit;
+  processes: ShimProcesses;
+  leaseMs: number;
+  /** Run now and then in the slow tick: garbage collection. */
+  housekeeping?: () => Promise<void>;
+}
+
+export class Engine {
+  readonly #kit: Kit;
+  readonly #options: EngineOptions;
+  readonly #trains: Trains;
+  readonly #attempts: Attempts;
+  readonly #finisher: Finisher;
+  #ticking = false;
+  #again = false;
+  #scheduled = false;
+  #stopped = false;
+  /** False while the bus is away: nothing is placed then. */
+  #connected = false;
+  #slow: NodeJS.Timeout | undefined;
+  #freeMemory: number | undefined;
+
+  constructor(options: EngineOptions) {
+    this.#options = options;
+    this.#kit = options.kit;
+    this.#trains = new Trains(options.kit);
+    this.#attempts = new Attempts(options.kit, () => this.wake());
+    this.#finisher = new Finisher(options.kit);
+  }
+
+  /** Everything is at rest: no attempt, no landing. */
+  get idle(): boolean {
+    return this.#attempts.size === 0 && !this.#trains.busy;
+  }
+
+  /** The bus has (again) said what there is, and the mirror holds it. */
+  async connected(): Promise<void> {
+    await this.#attempts.adopt();
+    this.#connected = true;
+    this.#slow ??= setInterval(() => void this.#slowTick(), SLOW_TICK_MS);
+    this.wake();
+  }
+
+  lost(): void {
+    this.#connected = false;
+  }
+
+  /** One record of the journal. */
+  onRecord(record: EventNotice): void {
+    this.#kit.mirror.follow(record);
+    this.#options.processes.onRecord(record);
+    if (record.event?.type === "task.publish_requested") this.#attempts.publish(record);
+    // While it drains, what the bus cancels still has to be stopped.
+    if (this.#stopped) this.#attempts.stopEnded();
+    else this.wake();
+  }
+
+  /** One tick soon; many wake-ups make one. */
+  wake(): void {
+    if (this.#stopped || this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      void this.#tick();
+    });
+  }
+
+  /**
+   * Claims nothing more. `leave`: agents go on under their shims, everything else is let go of. Else: waits until the
+   * bus has cancelled what runs and it has ended, at most `limitMs`.
+   */
+  async stop(leave: boolean, limitMs: number): Promise<void> {
+    this.#stopped = true;
+    clearInterval(this.#slow);
+    if (!leave) await this.#attempts.drain(limitMs);
+    await this.#trains.detach();
+    await this.#attempts.detach();
+  }
+
+  async #tick(): Promise<void> {
+    if (this.#ticking) {
+      this.#again = true;
+      return;
+    }
+    this.#ticking = true;
+    try {
+      do {
+        this.#again = false;
+        if (this.#connected && !this.#stopped) await this.#oneTick();
+      } while (this.#again && !this.#stopped);
+    } catch (error) {
+      this.#kit.log.error("tick failed; the slow tick tries again", {
+        error: String((error as Error)?.stack ?? error),
+      });
+    } finally {
+      this.#ticking = false;
+    }
+  }
+
+  async #oneTick(): Promise<void> {
+    await this.#catchUp();
+    this.#attempts.stopEnded();
+    this.#trains.move();
+    await this.#finisher.look();
+    const placed = place(this.#views(), this.#slots());
+    for (const { task } of placed) void this.#attempts.claim(task);
+  }
+
+  async #slowTick(): Promise<void> {
+    if (!this.#connected || this.#stopped) return;
+    try {
+      this.#options.processes.look();
+      this.#attempts.renew(this.#options.leaseMs);
+      await this.#trains.revisitHalted();
+      this.#freeMemory = await this.#kit.machine.freeMemory();
+      await this.#kit.usage.sample(this.#options.processes.pids);
+      await this.#options.housekeeping?.();
+    } catch (error) {
+      this.#kit.log.error("slow tick failed", { error: String((error as Error)?.stack ?? error) });
+    }
+    this.wake();
+  }
+
+  /** Runs that the mirror could not follow by events alone are read again. */
+  async #catchUp(): Promise<void> {
+    const { mirror, bus } = this.#kit;
+    for (const run of [...mirror.stale]) {
+      mirror.stale.delete(run);
+      const answer = await bus.call("get_run", { run });
+      mirror.put(answer.run, answer.tasks);
+    }
+  }
+
+  *#views(): Iterable<RunView> {
+    for (const at of this.#kit.mirror.runs.values()) {
+      if (at.ready.size === 0 && at.underway.size === 0) continue;
+      yield this.#view(at);
+    }
+  }
+
+  #view(at: RunMirror): RunView {
+    const claiming = this.#attempts;
+    const tasksOf = (ids: Iterable<string>) => [...ids].flatMap((id) => at.tasks.get(id) ?? []);
+    const isClaiming = (task: Task) => claiming.isClaiming(task);
+    return {
+      run: at.run.run,
+      paused: at.run.paused || this.#trains.halted.has(at.run.run),
+      schedule: at.run.spec.schedule,
+      workers: at.run.spec.workers,
+      ready: tasksOf(at.ready).filter((task) => !isClaiming(task)),
+      underway: [...tasksOf(at.underway), ...tasksOf(at.ready).filter(isClaiming)],
+      openWave: at.run.spec.schedule === "waves" ? openWave(at) : 0,
+      orderOf: (id) => at.order.get(id) ?? 0,
+      laneOf: (task) => this.#kit.mirror.laneOf(task),
+      holdsSlot: (task) => task.state.name === "running" || isClaiming(task),
+    };
+  }
+
+  #slots(): number {
+    const { config, machine, mirror } = this.#kit;
+    return slotsOfHost({
+      configured: config.workers,
+      cores: machine.cores,
+      perCore: WORKERS_PER_CORE,
+      max: MAX_WORKERS,
+      freeMemory: this.#freeMemory,
+      meanAttempt: mirror.meanRss(),
+      running: this.#attempts.size,
+    });
+  }
+}
+
+/** The first wave with a task that still moves by itself. */
+function openWave(at: RunMirror): number {
+  let first = Number.POSITIVE_INFINITY;
+  for (const { state, wave } of at.tasks.values()) {
+    const atEnd =
+      state.name === "blocked" ||
+      state.name === "cancelled" ||
+      (state.name === "passed" && state.merged !== null);
+    if (!atEnd && wave < first) first = wave;
+  }
+  return first;
+}

@@ -1,0 +1,219 @@
+// The scheduler as a program: `scheduler --repo COMMON_DIR`. Started by busctl, one per repository; the bus refuses a
+// second one (WORKER_EXISTS).
+//
+// 1. Finds the bus through the repository's endpoint file, registers as worker, gets configuration and state.
+// 2. Subscribes from the sequence number of that answer, so that no event is missed, and lets the engine run.
+// 3. A bus that goes away is waited for; attempts go on. Away for long and nothing runs: the scheduler ends.
+// 4. SIGTERM, SIGINT, SIGHUP: ends, agents go on under their shims. `shutdown` of the bus says whether they may.
+//
+// Exit codes: 0 ended as asked, 1 an error at the start, 3 another scheduler works here.
+
+import { hostname } from "node:os";
+import { parseArgs } from "node:util";
+import { type BusClient, connectBus } from "../bus/client/client.ts";
+import { findBus, readToken } from "../bus/client/find.ts";
+import { BusSession } from "../bus/client/session.ts";
+import { probeRepository } from "../bus/git/probe.ts";
+import { BusbarError } from "../schemas/errors.ts";
+import { idFault } from "../schemas/ids.ts";
+import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
+import type { WorkerAnswer } from "../schemas/methods.ts";
+import { type Log, systemClock } from "../schemas/ports.ts";
+import { openControl } from "./control.ts";
+import type { Kit } from "./kit.ts";
+import { type ShimProgram, shimProgram } from "./launch.ts";
+import { startTime } from "./liveness.ts";
+import { fileLog } from "./log-file.ts";
+import { Engine } from "./loop.ts";
+import { thisMachine } from "./machine.ts";
+import { Mirror } from "./mirror.ts";
+import { portPool } from "./port-pool.ts";
+import { ShimProcesses } from "./processes.ts";
+import { Usage } from "./usage.ts";
+
+/** A bus that is away this long while nothing runs is not waited for any more. */
+const BUS_AWAY_EXIT_MS = 30_000;
+/** What a stop without `leave_running` waits for agents to end; beyond the shims' own grace times. */
+const DRAIN_LIMIT_MS = 60_000;
+
+interface Arguments {
+  repo: string;
+  shim: ShimProgram;
+}
+
+function readArguments(argv: readonly string[]): Arguments {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: { repo: { type: "string" }, shim: { type: "string" } },
+    strict: true,
+  });
+  if (values.repo === undefined)
+    throw new BusbarError("USAGE", "usage: scheduler --repo COMMON_DIR [--shim PROGRAM]");
+  const shim = values.shim === undefined ? shimProgram() : { node: process.execPath, args: [values.shim] };
+  return { repo: values.repo, shim };
+}
+
+/** The host's name as a worker id; the same after a restart, so that its attempts are found again. */
+function workerName(host: string): string {
+  const name = host
+    .replace(/[^A-Za-z0-9_.-]+/g, "-")
+    .replace(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "")
+    .slice(0, 60);
+  return idFault(name) === undefined ? name : "local";
+}
+
+class Scheduler {
+  readonly #args: Arguments;
+  readonly #worker = workerName(hostname());
+  readonly #machine = thisMachine();
+  readonly #session: BusSession;
+  #log: Log | undefined;
+  #engine: Engine | undefined;
+  #kit: Kit | undefined;
+  #socket = "";
+  #awaySince = systemClock.monotonic();
+  #end: (code: number) => void = () => {};
+  /** Fulfilled with the exit code. */
+  readonly ended: Promise<number>;
+
+  constructor(args: Arguments) {
+    this.#args = args;
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+    this.#session = new BusSession({
+      connect: () => this.#connect(),
+      onConnect: (client) => this.#register(client),
+      onLost: () => this.#lost(),
+      onGiveUp: (error) => {
+        console.error(`scheduler: ${error.message}\n${error.help}`);
+        this.#end(error.code === "WORKER_EXISTS" ? 3 : 1);
+      },
+    });
+    this.#session.ended.catch((error) => {
+      console.error(`scheduler: ${String(error?.stack ?? error)}`);
+      this.#end(1);
+    });
+    setInterval(() => this.#lookAway(), BUS_AWAY_EXIT_MS / 6).unref();
+  }
+
+  async stop(leave: boolean): Promise<void> {
+    this.#log?.info("ending", { leave_running: leave });
+    await this.#engine?.stop(leave, DRAIN_LIMIT_MS);
+    this.#end(0);
+  }
+
+  async #connect(): Promise<BusClient> {
+    const { endpoint } = await findBus(this.#args.repo);
+    if (!endpoint) throw new BusbarError("BUS_AWAY", `no bus runs for ${this.#args.repo}`);
+    this.#log ??= fileLog(endpoint.state_dir);
+    this.#socket = endpoint.socket;
+    return await connectBus({
+      socket: endpoint.socket,
+      role: "scheduler",
+      token: readToken(endpoint, "scheduler"),
+      client: `scheduler ${process.pid}`,
+    });
+  }
+
+  async #register(client: BusClient): Promise<void> {
+    const answer = await client.call("register_worker", {
+      worker: this.#worker,
+      host: hostname(),
+      pid: process.pid,
+      start_time: startTime(process.pid) ?? "",
+      slots: Math.min(this.#machine.cores * WORKERS_PER_CORE, MAX_WORKERS),
+    });
+    const engine = this.#engine ?? (await this.#build(answer));
+    this.#kit?.mirror.load(answer.runs, answer.tasks);
+    client.on("event", (record) => engine.onRecord(record));
+    client.on("shutdown", ({ leave_running }) => void this.stop(leave_running));
+    client.on("event_error", ({ message }) => {
+      this.#log?.error("the bus cannot send its events; connecting anew", { message });
+      client.close();
+    });
+    await client.call("subscribe", { from_seq: answer.seq });
+    this.#awaySince = Number.POSITIVE_INFINITY;
+    // Calls through the session work once this function is through.
+    setImmediate(() => void engine.connected().catch((error) => this.#broken(error)));
+  }
+
+  async #build(answer: WorkerAnswer): Promise<Engine> {
+    const log = this.#log ?? fileLog(answer.state_dir);
+    const facts = await probeRepository(this.#args.repo);
+    const { shim } = this.#args;
+    const clock = systemClock;
+    const graceMs = answer.config.kill_grace_ms;
+    const processes = new ShimProcesses({ program: shim, env: process.env, clock, log, graceMs });
+    const kit: Kit = {
+      bus: this.#session,
+      mirror: new Mirror(),
+      control: openControl(answer.state_dir, facts),
+      config: answer.config,
+      repo: facts.commonDir,
+      stateDir: answer.state_dir,
+      runtimeDir: answer.runtime_dir,
+      socket: this.#socket,
+      worker: this.#worker,
+      env: process.env,
+      clock,
+      log,
+      random: Math.random,
+      processes,
+      ports: portPool(process.pid * 97),
+      machine: this.#machine,
+      usage: new Usage(clock, log),
+      shim,
+      versions: { node: process.version, git: facts.gitVersion },
+    };
+    this.#kit = kit;
+    this.#engine = new Engine({ kit, processes, leaseMs: answer.lease_ms });
+    log.info("scheduler at work", {
+      worker: this.#worker,
+      pid: process.pid,
+      repo: kit.repo,
+      runs: answer.runs.length,
+    });
+    return this.#engine;
+  }
+
+  #lost(): void {
+    this.#awaySince = systemClock.monotonic();
+    this.#engine?.lost();
+    this.#log?.warn("the bus went away; attempts go on");
+  }
+
+  #lookAway(): void {
+    const away = systemClock.monotonic() - this.#awaySince;
+    if (away < BUS_AWAY_EXIT_MS || (this.#engine && !this.#engine.idle)) return;
+    this.#log?.info("ending: the bus is away and nothing runs", { away_ms: Math.round(away) });
+    this.#end(0);
+  }
+
+  #broken(error: unknown): void {
+    this.#log?.error("taking over failed; attempts of an earlier scheduler are left to their leases", {
+      error: String((error as Error)?.stack ?? error),
+    });
+  }
+
+  report(error: unknown): void {
+    this.#log?.error("unhandled", { error: String((error as Error)?.stack ?? error) });
+  }
+}
+
+async function main(): Promise<number> {
+  const scheduler = new Scheduler(readArguments(process.argv.slice(2)));
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
+    process.once(signal, () => void scheduler.stop(true));
+  process.on("unhandledRejection", (error) => scheduler.report(error));
+  return await scheduler.ended;
+}
+
+main().then(
+  (code) => process.exit(code),
+  (error) => {
+    const help = error instanceof BusbarError ? `\n${error.help}` : "";
+    console.error(`scheduler: ${error instanceof Error ? error.message : String(error)}${help}`);
+    process.exit(1);
+  },
+);

@@ -1,0 +1,144 @@
+// From a claim to an agent that can be started. Every step has a name; an error names the step, and nothing of the
+// workspace is left (case 02 lfs-filter-missing).
+//
+// 1. disk: room on the disk (W6).  2. workspace: own repository on the base (W1).  3. manifest: written by the bus (W3).
+// 4. context: context.json, prompt.md, run_metadata.json, busbar-call (W5, W10).  5. set-up: the gate's set-up steps in
+// the workspace; what they leave is no part of the change.  6. job: the agent's job; an unknown profile ends here.
+
+import { join } from "node:path";
+import { BusbarError } from "../schemas/errors.ts";
+import type { ShimJob } from "../schemas/job.ts";
+import type { Run, Task } from "../schemas/task.ts";
+import { contextOf, repositoryFacts } from "./context.ts";
+import { type Control, controlGit } from "./control.ts";
+import { FILES, makeHomes, writeCallProgram } from "./dirs.ts";
+import { checkDisk } from "./disk.ts";
+import { jobBase, writeJson, writeText } from "./edges.ts";
+import { errorEvidence } from "./evidence.ts";
+import { runCheck, setupOf } from "./gate-runner.ts";
+import { agentJob, type JobPlace } from "./jobs.ts";
+import type { Attempt, Kit } from "./kit.ts";
+import { metadataOf } from "./metadata.ts";
+import { promptOf } from "./prompt.ts";
+import { forbiddenFor } from "./scope-rules.ts";
+import { noteSetupFiles } from "./setup-files.ts";
+import { sparsePaths } from "./sparse.ts";
+import { makeWorkspace, type Workspace } from "./workspace.ts";
+
+export interface Prepared {
+  workspace: Workspace;
+  job: ShimJob;
+}
+
+/** Throws StepFailed, or what aborted it. */
+export async function prepare(
+  kit: Kit,
+  attempt: Attempt,
+  task: Task,
+  run: Run,
+  port: number,
+): Promise<Prepared> {
+  const { signal } = attempt.abort;
+  const step = async <T>(name: string, deed: () => Promise<T> | T): Promise<T> => {
+    signal.throwIfAborted();
+    try {
+      return await deed();
+    } catch (error) {
+      signal.throwIfAborted();
+      throw new StepFailed(name, error);
+    }
+  };
+  await step("looking at the disk", () =>
+    checkDisk(kit.machine, kit.stateDir, kit.config.disk_limit_percent),
+  );
+  const homes = await step("making the directories", () => makeHomes(attempt.dir));
+  const workspace = await step("making the workspace", () => workspaceOf(kit, attempt, task));
+  await step("writing the manifest", () => kit.bus.call("write_manifest", { ...attempt.ref }));
+  const bin = await step("writing the context", () => writeFiles(kit, attempt, task, run, port));
+  const place: JobPlace = {
+    ref: attempt.ref,
+    tokens: attempt.tokens,
+    work: workspace.work,
+    dir: attempt.dir,
+    homes,
+    port,
+  };
+  const job = await step("preparing the agent", () => agentJob(jobBase(kit), { ...place, bin }, task.spec));
+  await step("running the set-up", () => setUp(kit, attempt, task, run, place, workspace));
+  return { workspace, job };
+}
+
+/** An error on the way, with the name of the step. */
+export class StepFailed extends Error {
+  constructor(
+    readonly step: string,
+    override readonly cause: unknown,
+  ) {
+    super(`${step}: ${cause instanceof Error ? cause.message : String(cause)}`);
+  }
+
+  get evidence() {
+    return errorEvidence(this.step, this.cause);
+  }
+}
+
+async function workspaceOf(kit: Kit, attempt: Attempt, task: Task): Promise<Workspace> {
+  const { checkout } = task.spec;
+  const { control } = kit;
+  const { dir, ref, base } = attempt;
+  if (checkout === "full") return await makeWorkspace({ control, dir, ref, base, checkout });
+  const paths = sparsePaths(await pathsOf(control, base), task);
+  return await makeWorkspace({ control, dir, ref, base, checkout, sparsePaths: paths });
+}
+
+async function pathsOf(control: Control, commit: string): Promise<string[]> {
+  const { stdout } = await controlGit(control, ["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit]);
+  return stdout.split("\0").filter((path) => path !== "");
+}
+
+async function writeFiles(kit: Kit, attempt: Attempt, task: Task, run: Run, port: number): Promise<string> {
+  const { dir, ref, base } = attempt;
+  const [facts, machine] = await Promise.all([
+    repositoryFacts(kit.control, task.spec, base),
+    kit.machine.facts(kit.stateDir),
+  ]);
+  const context = contextOf(task, ref.attempt, base, forbiddenFor(task, run), facts);
+  writeJson(join(dir, FILES.context), context);
+  writeText(join(dir, FILES.prompt), promptOf(context));
+  const metadata = metadataOf({
+    task,
+    attempt: ref.attempt,
+    base,
+    started: new Date(kit.clock.now()).toISOString(),
+    worker: kit.worker,
+    machine,
+    versions: kit.versions,
+    limits: { ...kit.config.limits, ...task.spec.limits },
+    port,
+    usage: kit.usage.newest,
+  });
+  writeJson(join(dir, FILES.metadata), metadata);
+  return writeCallProgram(dir, kit.shim.node, kit.shim.args);
+}
+
+async function setUp(
+  kit: Kit,
+  attempt: Attempt,
+  task: Task,
+  run: Run,
+  place: JobPlace,
+  workspace: Workspace,
+): Promise<void> {
+  const { gate } = run.spec;
+  if (gate === "none" || gate.setup.length === 0) return;
+  const tree = (await controlGit(kit.control, ["rev-parse", `${attempt.base}^{tree}`])).stdout.trim();
+  const order = { attempt, task, tree, signal: attempt.abort.signal };
+  for (const check of setupOf(gate.setup, task.spec.timeout_s)) {
+    const result = await runCheck(kit, order, place, check);
+    if (result.kind !== "pass") {
+      const { summary, log } = result.evidence;
+      throw new BusbarError("WORKSPACE_FAILED", `${check.run}: ${summary}\n${log}`);
+    }
+  }
+  await noteSetupFiles(kit.control, workspace);
+}

@@ -1,0 +1,210 @@
+// Waits for the ends of shims. The first of these says how a process ended:
+//
+// 1. the event `proc.completed` from the bus, which has it from the shim;
+// 2. the outbox file, once the shim's process is gone (it writes that before it reports). Our own children are seen
+//    at once; shims of an earlier scheduler are looked at in the slow tick;
+// 3. `lost`, when the shim is gone and left no outbox: what it left behind is ended first (strays.ts).
+//
+// An abort asks the shim to end (SIGTERM) and waits for one of the above; a shim that does not end within its grace
+// time is killed, and its processes with it. An abort with DETACH leaves the shim alone and only stops the waiting.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { BusbarError } from "../schemas/errors.ts";
+import type { EventNotice } from "../schemas/events.ts";
+import { attemptLabel } from "../schemas/ids.ts";
+import type { Outcome, ShimJob } from "../schemas/job.ts";
+import { KILL_SETTLE_MS } from "../schemas/limits.ts";
+import type { Clock, Log } from "../schemas/ports.ts";
+import type { HostEnv } from "./environment.ts";
+import type { Processes } from "./kit.ts";
+import { type LaunchedShim, launchShim, type ShimProgram } from "./launch.ts";
+import { liveness, readPidFile } from "./liveness.ts";
+import { endStrays } from "./strays.ts";
+
+/** Reason of an abort that must not touch the process: the scheduler goes, the agent stays. */
+export const DETACH = Symbol("detach");
+
+type Watched = Pick<ShimJob, "ref" | "kind" | "name" | "dir" | "files">;
+
+interface Waiting {
+  job: Watched;
+  /** What stands in BUSBAR_DIR of its processes. */
+  mark: string;
+  /** Set for our own children. */
+  pid?: number;
+  settle(outcome: Outcome): void;
+}
+
+/** Beyond the grace time and the settling of the shim itself. */
+const ABORT_SLACK_MS = 5_000;
+
+export class ShimProcesses implements Processes {
+  readonly #waiting = new Map<string, Waiting>();
+
+  constructor(
+    readonly deps: { program: ShimProgram; env: HostEnv; clock: Clock; log: Log; graceMs: number },
+  ) {}
+
+  /** Shims that live now, as far as they are our children. */
+  get pids(): number[] {
+    return [...this.#waiting.values()].flatMap((w) => (w.pid === undefined ? [] : [w.pid]));
+  }
+
+  async run(job: ShimJob, signal: AbortSignal): Promise<Outcome> {
+    signal.throwIfAborted();
+    const launched = await launchShim(this.deps.program, job, this.deps.env);
+    return await this.#wait(job, job.env.BUSBAR_DIR ?? job.dir, signal, launched);
+  }
+
+  async watch(job: Watched, signal: AbortSignal): Promise<Outcome> {
+    return await this.#wait(job, job.dir, signal, undefined);
+  }
+
+  /** Every event of the bus comes by here. */
+  onRecord(record: EventNotice): void {
+    if (record.event?.type !== "proc.completed") return;
+    const { outcome } = record.event;
+    this.#waiting.get(keyOf(outcome))?.settle(outcome);
+  }
+
+  /** The slow tick's look at shims that are not our children, and at events that were missed. */
+  look(): void {
+    for (const waiting of [...this.#waiting.values()]) {
+      if (waiting.pid !== undefined) continue;
+      const file = readPidFile(join(waiting.job.dir, waiting.job.files.pid));
+      if (file === "unknown") continue;
+      if (file === "none" || liveness(file) === "dead") void this.#gone(waiting, "nobody saw it end");
+    }
+  }
+
+  async #wait(job: Watched, mark: string, signal: AbortSignal, launched?: LaunchedShim): Promise<Outcome> {
+    const key = keyOf(job);
+    if (this.#waiting.has(key))
+      throw new BusbarError(
+        "INTERNAL",
+        `waiting for ${job.name} of ${attemptLabel(job.ref)}: somebody does already`,
+      );
+    let settle: (outcome: Outcome) => void = () => {};
+    const outcome = new Promise<Outcome>((resolve) => {
+      settle = resolve;
+    });
+    const waiting: Waiting = { job, mark, settle };
+    if (launched) {
+      waiting.pid = launched.pid;
+      void launched.ended.then(({ exit, words }) =>
+        this.#gone(
+          waiting,
+          `the shim ended (exit ${exit ?? "by signal"}) without an outcome${words ? `: ${words}` : ""}`,
+        ),
+      );
+    }
+    this.#waiting.set(key, waiting);
+    try {
+      return await this.#untilAborted(waiting, outcome, signal);
+    } finally {
+      this.#waiting.delete(key);
+    }
+  }
+
+  async #untilAborted(waiting: Waiting, outcome: Promise<Outcome>, signal: AbortSignal): Promise<Outcome> {
+    const aborted = new Promise<"aborted">((resolve) => {
+      if (signal.aborted) resolve("aborted");
+      signal.addEventListener("abort", () => resolve("aborted"), { once: true });
+    });
+    const first = await Promise.race([outcome, aborted]);
+    if (first !== "aborted") return first;
+    if (signal.reason === DETACH)
+      throw new BusbarError(
+        "SHUTTING_DOWN",
+        `waiting for ${waiting.job.name}: the scheduler ends, the process goes on`,
+      );
+    this.#signalShim(waiting, "SIGTERM");
+    const limit = this.deps.graceMs + KILL_SETTLE_MS + ABORT_SLACK_MS;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<"late">((resolve) => {
+      timer = setTimeout(() => resolve("late"), limit);
+    });
+    const second = await Promise.race([outcome, late]).finally(() => clearTimeout(timer));
+    if (second !== "late") return second;
+    this.#signalShim(waiting, "SIGKILL");
+    await endStrays(waiting.mark, 0);
+    return madeUp(waiting.job, "cancelled", "its shim did not end when asked to", this.deps.clock);
+  }
+
+  #signalShim(waiting: Waiting, signal: NodeJS.Signals): void {
+    const file = readPidFile(join(waiting.job.dir, waiting.job.files.pid));
+    const known = typeof file === "object" && liveness(file) === "alive" ? file.pid : undefined;
+    const pid = waiting.pid ?? known;
+    if (pid === undefined) return;
+    try {
+      process.kill(pid, signal);
+    } catch {
+      // ESRCH: it has ended; `ended` or the next look says so
+    }
+  }
+
+  /** The shim is gone: its outbox, or lost. */
+  async #gone(waiting: Waiting, how: string): Promise<void> {
+    const { job } = waiting;
+    if (this.#waiting.get(keyOf(job)) !== waiting) return;
+    const left = readOutbox(join(job.dir, job.files.outbox));
+    if (left) return waiting.settle(left);
+    try {
+      const survivors = await endStrays(waiting.mark, this.deps.graceMs);
+      if (survivors.length > 0)
+        this.deps.log.error("processes could not be ended", { dir: waiting.mark, survivors });
+    } catch (error) {
+      this.deps.log.error("looking for left processes failed", { dir: waiting.mark, error: String(error) });
+    }
+    const started = typeof readPidFile(join(job.dir, job.files.pid)) === "object";
+    waiting.settle(madeUp(job, started ? "lost" : "spawn_failed", how, this.deps.clock));
+  }
+}
+
+function keyOf(job: Pick<Outcome, "ref" | "kind" | "name">): string {
+  return `${attemptLabel(job.ref)} ${job.kind} ${job.name}`;
+}
+
+/** The outcome that a shim left on disk; undefined when there is none that can be read. */
+export function readOutbox(path: string): Outcome | undefined {
+  try {
+    const value = JSON.parse(readFileSync(path, "utf8")) as Outcome;
+    return value?.v === 1 && typeof value.reason === "string" ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An outcome for a process that nobody reported about. */
+export function madeUp(
+  job: Pick<Outcome, "ref" | "kind" | "name">,
+  reason: Outcome["reason"],
+  detail: string,
+  clock: Clock,
+): Outcome {
+  const now = new Date(clock.now()).toISOString();
+  return {
+    v: 1,
+    ref: job.ref,
+    kind: job.kind,
+    name: job.name,
+    reason,
+    exit: null,
+    signal: null,
+    started: now,
+    ended: now,
+    duration_ms: 0,
+    killed_with: [],
+    leftovers: [],
+    survivors: [],
+    certain: false,
+    peak_rss: 0,
+    cpu_ms: 0,
+    log_bytes: 0,
+    log_dropped: 0,
+    log_tail: "",
+    detail,
+    limits_missing: [],
+  };
+}

@@ -1,0 +1,79 @@
+// Compares a run's integration branch with the head that the bus knows, and brings them together where that is safe:
+// a landing that the bus was not told is reported. Anything else stops the run's train and is said (train.ts decides).
+
+import { integrationRef, isOid } from "../schemas/ids.ts";
+import { type Control, controlGit } from "./control.ts";
+import type { Kit } from "./kit.ts";
+import { isAncestor, readRef } from "./refs.ts";
+import { type AheadCommit, reconcile } from "./train.ts";
+
+export type ReconcileAnswer =
+  | { kind: "same" }
+  | { kind: "reported"; count: number }
+  | { kind: "foreign"; why: string };
+
+/** More commits than this on top of the bus's head were not made by a train that was interrupted. */
+const MAX_AHEAD = 50;
+
+export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnswer> {
+  const mirrored = kit.mirror.runs.get(run);
+  if (!mirrored) return { kind: "same" };
+  const busHead = mirrored.run.head;
+  const refHead = await readRef(kit.control, integrationRef(run));
+  // Nothing was claimed yet: the branch is made at first use.
+  if (refHead === null && mirrored.run.landed.length === 0 && busHead === mirrored.run.spec.base)
+    return { kind: "same" };
+  const ahead =
+    refHead === null || refHead === busHead ? [] : await commitsAhead(kit.control, run, busHead, refHead);
+  const answer = reconcile(busHead, refHead, ahead, (task, attempt) => isOnItsWay(kit, run, task, attempt));
+  if (answer.kind !== "report") return answer;
+  for (const { task, attempt, old, commit, tree } of answer.landings) {
+    await kit.bus.call("land", { run, task, attempt, old_head: old, commit, tree });
+    kit.log.info("a landing was on the branch but not at the bus; reported", { run, task, attempt, commit });
+    mirrored.run = { ...mirrored.run, head: commit };
+  }
+  return { kind: "reported", count: answer.landings.length };
+}
+
+function isOnItsWay(kit: Kit, run: string, task: string, attempt: number): boolean {
+  const state = kit.mirror.task(run, task)?.state;
+  return state?.name === "passed" && state.attempt === attempt;
+}
+
+async function commitsAhead(
+  control: Control,
+  run: string,
+  from: string,
+  to: string,
+): Promise<AheadCommit[] | undefined> {
+  if (!(await isAncestor(control, from, to))) return undefined;
+  const trailer = (name: string) => `%(trailers:key=${name},valueonly,separator=%x2C)`;
+  const format = [
+    "%H",
+    "%T",
+    "%P",
+    trailer("Busbar-Run"),
+    trailer("Busbar-Task"),
+    trailer("Busbar-Attempt"),
+  ].join("%x1f");
+  const { stdout } = await controlGit(control, [
+    "log",
+    "--reverse",
+    "-n",
+    String(MAX_AHEAD + 1),
+    `--format=${format}`,
+    `${from}..${to}`,
+  ]);
+  const lines = stdout.split("\n").filter((line) => line !== "");
+  if (lines.length > MAX_AHEAD) return undefined;
+  return lines.map((line) => {
+    const [commit = "", tree = "", parent = "", ofRun, task, attempt] = line.split("\x1f");
+    const ours = ofRun === run && task !== undefined && attempt !== undefined && /^\d+$/.test(attempt);
+    return {
+      commit,
+      tree,
+      parent: isOid(parent) ? parent : null,
+      ...(ours ? { task, attempt: Number(attempt) } : {}),
+    };
+  });
+}

@@ -1,0 +1,67 @@
+// A workspace as it is now, as a snapshot: the agent's own commits kept, the content captured by scope.
+
+import type { Run, Task } from "../schemas/task.ts";
+import type { Canaries } from "./canary.ts";
+import { commitMessage } from "./candidate.ts";
+import { type Captured, capture } from "./capture.ts";
+import type { CheckoutWatch } from "./checkout-watch.ts";
+import { harvest } from "./harvest.ts";
+import type { Attempt, Kit } from "./kit.ts";
+import { inScope } from "./scope.ts";
+import { scopeOf } from "./scope-rules.ts";
+import { untouchedSetupFiles } from "./setup-files.ts";
+import type { Workspace } from "./workspace.ts";
+
+/** An attempt with a workspace, on its way to its settlement. */
+export interface Concluding {
+  kit: Kit;
+  attempt: Attempt;
+  task: Task;
+  run: Run;
+  workspace: Workspace;
+  canaries: Canaries;
+  checkouts: CheckoutWatch;
+}
+
+/** Harvest and capture, without a word to the bus: what a cancelled attempt gets, too. */
+export async function keep(at: Concluding): Promise<Captured & { version: number }> {
+  const { kit, attempt, task, workspace } = at;
+  const { control } = kit;
+  const { ref, base } = attempt;
+  const kept = await harvest({ control, work: workspace.work, ref, base });
+  for (const problem of kept.problems) kit.log.warn("harvest", { ...ref, problem });
+  const version = nextVersion(task, ref.attempt);
+  const captured = await captureNow(at, version);
+  if (captured.anomalies.length > 0)
+    kit.log.info("the agent's git", { ...ref, anomalies: captured.anomalies });
+  if (captured.ignored.length > 0)
+    kit.log.info("ignored files stay in the workspace", { ...ref, count: captured.ignored.length });
+  return { ...captured, version };
+}
+
+/** The working tree as it is now, as version `version`. */
+export function captureNow(at: Concluding, version: number): Promise<Captured> {
+  const { kit, attempt, task, run, workspace } = at;
+  return capture({
+    control: kit.control,
+    workspace,
+    ref: attempt.ref,
+    base: attempt.base,
+    version,
+    message: commitMessage({
+      ref: attempt.ref,
+      goal: task.spec.goal,
+      proof: "none yet: captured working tree",
+    }),
+    identity: kit.config.identity,
+    inScope: inScope(scopeOf(task, run)),
+    allowLarge: (path) => task.spec.allowed_files.includes(path) || task.granted.includes(path),
+    exclude: untouchedSetupFiles(workspace),
+  });
+}
+
+/** One more than the newest snapshot of the attempt; 0 is the base. */
+export function nextVersion(task: Task, attempt: number): number {
+  const record = task.attempts.find((r) => r.attempt === attempt);
+  return 1 + Math.max(0, ...(record?.snapshots ?? []).map((s) => s.version));
+}

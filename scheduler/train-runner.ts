@@ -1,0 +1,178 @@
+// Lands passed tasks, one after the other per run (design section 3.5). For the first of the queue (train.ts):
+//
+// 1. Candidate: the snapshot merged onto the head of the integration branch. A conflict goes back with its paths; a
+//    change that the head holds already has nothing left to land.
+// 2. Proof on exactly the candidate's tree: acceptance and shallow unless this tree passed them in the attempt, then
+//    middle and deep. Red goes back as check_after_merge, with the tasks landed since its base (case 46).
+// 3. The branch is moved by compare-and-swap from the head that was tested on. Somebody moved it: from 1 again.
+// 4. `land` tells the bus. A bus that does not take it (the task was cancelled meanwhile): the branch goes back.
+//
+// Killed between 3 and 4, the next scheduler finds the branch ahead of the bus and reports the landing: the trailers
+// of the commit say whose it is (`reconcile`).
+
+import { BusbarError, isCode } from "../schemas/errors.ts";
+import { candidateRef, integrationRef } from "../schemas/ids.ts";
+import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
+import { buildCandidate, type CandidateOutcome, commitMessage } from "./candidate.ts";
+import { evidence } from "./evidence.ts";
+import { checksFor } from "./gate.ts";
+import { type GateResult, runGate } from "./gate-runner.ts";
+import type { Attempt, Kit } from "./kit.ts";
+import { writeOutputPatch } from "./publish.ts";
+import { moveRef, readRef } from "./refs.ts";
+import { settleFailed, whileAway } from "./settle.ts";
+
+export interface Passenger {
+  kit: Kit;
+  attempt: Attempt;
+  task: Task;
+  run: Run;
+  snapshot: SnapshotInfo;
+}
+
+export type Landed =
+  | { kind: "landed"; commit: string }
+  /** The task went back, with evidence. */
+  | { kind: "returned" }
+  /** Cancelled meanwhile; nothing was moved, or it was moved back. */
+  | { kind: "dropped" }
+  /** The branch is not where the bus says; the run must be reconciled first. */
+  | { kind: "foreign"; head: string | null };
+
+/** Moves of the branch by others that are put up with before the train says so. */
+const MAX_REBUILDS = 5;
+
+export async function landOne(passenger: Passenger): Promise<Landed> {
+  const { kit, run } = passenger;
+  for (let go = 0; go < MAX_REBUILDS; go += 1) {
+    const head = await readRef(kit.control, integrationRef(run.run));
+    const known = kit.mirror.runs.get(run.run)?.run.head;
+    if (head === null || (known !== undefined && head !== known)) return { kind: "foreign", head };
+    const landed = await tryOn(passenger, head);
+    if (landed.kind !== "stale") return landed;
+  }
+  throw new BusbarError(
+    "STALE_HEAD",
+    `landing ${passenger.task.spec.id}: the branch moved ${MAX_REBUILDS} times meanwhile`,
+  );
+}
+
+type Candidate = Extract<CandidateOutcome, { kind: "candidate" }>;
+
+async function tryOn(passenger: Passenger, head: string): Promise<Landed | { kind: "stale" }> {
+  const { kit, attempt, task, run, snapshot } = passenger;
+  const { signal } = attempt.abort;
+  const built = await buildCandidate({
+    control: kit.control,
+    head,
+    base: attempt.base,
+    commit: snapshot.commit,
+    message: commitMessage({ ref: attempt.ref, goal: task.spec.goal, proof: proofOf(run, snapshot) }),
+    identity: kit.config.identity,
+  });
+  switch (built.kind) {
+    case "conflict": {
+      const since = await landedSince(passenger);
+      const names = built.paths.slice(0, 5).join(", ");
+      const said = evidence(`conflict in ${names} with what landed since ${attempt.base.slice(0, 12)}`, {
+        paths: built.paths,
+        landed_since: since,
+      });
+      return await sendBack(passenger, "conflict", said);
+    }
+    case "empty":
+      return await sendBack(
+        passenger,
+        "no_changes",
+        evidence("the integration branch holds this change already"),
+      );
+    case "candidate": {
+      await keepAlive(kit, run, built.commit);
+      const proof = await proveCandidate(passenger, built);
+      if (signal.aborted) return { kind: "dropped" };
+      if (proof.kind === "pass") return await moveAndReport(passenger, head, built);
+      return await sendBack(passenger, ...(await redCandidate(passenger, proof)));
+    }
+    default:
+      return built satisfies never;
+  }
+}
+
+function proofOf(run: Run, snapshot: SnapshotInfo): string {
+  return run.spec.gate === "none"
+    ? `acceptance of the task; no common gate; snapshot ${snapshot.commit}`
+    : `acceptance and gate of the plan; snapshot ${snapshot.commit}`;
+}
+
+function proveCandidate(passenger: Passenger, candidate: Candidate): Promise<GateResult> {
+  const { kit, attempt, task, run, snapshot } = passenger;
+  const proven = candidate.tree === snapshot.tree;
+  const checks = checksFor(task.spec, run.spec.gate, { kind: "candidate", proven });
+  const { commit, tree } = candidate;
+  return runGate(kit, { attempt, task, run, commit, tree, checks, signal: attempt.abort.signal });
+}
+
+async function redCandidate(
+  passenger: Passenger,
+  result: Exclude<GateResult, { kind: "pass" }>,
+): Promise<["check" | "check_after_merge" | "infra", Evidence]> {
+  if (result.kind === "infra") return ["infra", result.evidence];
+  const since = await landedSince(passenger);
+  if (since.length === 0) return ["check", result.evidence];
+  const summary = `${result.evidence.summary} on the merged tree (landed since: ${since.join(", ")})`;
+  return ["check_after_merge", evidence(summary, { ...result.evidence, landed_since: since })];
+}
+
+/** Tasks on the branch that the attempt's base does not have. */
+async function landedSince(passenger: Passenger): Promise<string[]> {
+  const { kit, attempt } = passenger;
+  const answer = await whileAway(kit, attempt, () => kit.bus.call("inputs_changed", { ...attempt.ref }));
+  return answer.landed_since;
+}
+
+async function sendBack(
+  passenger: Passenger,
+  cause: "conflict" | "check" | "check_after_merge" | "no_changes" | "infra",
+  said: Evidence,
+): Promise<Landed> {
+  const settled = await settleFailed(passenger.kit, passenger.attempt, cause, said);
+  return settled === "settled" ? { kind: "returned" } : { kind: "dropped" };
+}
+
+/** A candidate is only an object until it lands; this keeps the user's git gc from it. */
+async function keepAlive(kit: Kit, run: Run, commit: string): Promise<void> {
+  const ref = candidateRef(run.run);
+  const old = await readRef(kit.control, ref);
+  await moveRef(kit.control, ref, old ?? "0".repeat(commit.length), commit);
+}
+
+async function moveAndReport(
+  passenger: Passenger,
+  head: string,
+  candidate: Candidate,
+): Promise<Landed | { kind: "stale" }> {
+  const { kit, attempt, run } = passenger;
+  const { commit, tree } = candidate;
+  const ref = integrationRef(run.run);
+  if ((await moveRef(kit.control, ref, head, commit)) === "stale") return { kind: "stale" };
+  try {
+    await whileAway(kit, attempt, () =>
+      kit.bus.call("land", { ...attempt.ref, old_head: head, commit, tree }),
+    );
+  } catch (error) {
+    if (!isCode(error, "FENCED", "ILLEGAL_MOVE", "STALE_HEAD", "NO_SUCH_TASK", "NO_SUCH_RUN")) throw error;
+    const back = await moveRef(kit.control, ref, commit, head);
+    kit.log.warn("the bus did not take a landing; the branch went back", {
+      ...attempt.ref,
+      commit,
+      back,
+      why: error.message,
+    });
+    return { kind: "dropped" };
+  }
+  kit.log.info("landed", { ...attempt.ref, commit, tree });
+  const landedHere = kit.mirror.runs.get(run.run);
+  if (landedHere) landedHere.run = { ...landedHere.run, head: commit };
+  await writeOutputPatch(kit, attempt, passenger.snapshot.commit, "landed");
+  return { kind: "landed", commit };
+}

@@ -1,0 +1,154 @@
+// One train per run: takes the first of the queue, lands it, takes the next, until none is left or the run is paused.
+// What the bus did to a task meanwhile (cancel) aborts its turn.
+
+import { attemptLabel } from "../schemas/ids.ts";
+import type { Task } from "../schemas/task.ts";
+import { claimFile } from "./dirs.ts";
+import { readClaimNote } from "./edges.ts";
+import { errorEvidence } from "./evidence.ts";
+import type { Attempt, Kit } from "./kit.ts";
+import { DETACH } from "./processes.ts";
+import { reconcileRun } from "./reconcile.ts";
+import { settleFailed } from "./settle.ts";
+import { trainOrder } from "./train.ts";
+import { landOne, type Passenger } from "./train-runner.ts";
+
+interface Train {
+  done: Promise<void>;
+  attempt: Attempt | undefined;
+}
+
+export class Trains {
+  readonly #kit: Kit;
+  readonly #active = new Map<string, Train>();
+  /** Turns that are over; the mirror may learn of it a moment later. */
+  readonly #had = new Set<string>();
+  /** Runs whose branch somebody else moved: what was found. */
+  readonly halted = new Map<string, string>();
+
+  constructor(kit: Kit) {
+    this.#kit = kit;
+  }
+
+  get busy(): boolean {
+    return this.#active.size > 0;
+  }
+
+  /** Starts the trains that have something to do; aborts turns of tasks that are not on their way any more. */
+  move(): void {
+    for (const [run, { run: facts }] of this.#kit.mirror.runs) {
+      const train = this.#active.get(run);
+      if (train) this.#check(train);
+      else if (!facts.paused && !this.halted.has(run) && this.#next(run)) this.#start(run);
+    }
+  }
+
+  /** Ends all turns without a word to the bus. */
+  async detach(): Promise<void> {
+    for (const { attempt } of this.#active.values()) attempt?.abort.abort(DETACH);
+    await Promise.allSettled([...this.#active.values()].map((train) => train.done));
+  }
+
+  /** A person may have mended the branch: looked at again in the slow tick. */
+  async revisitHalted(): Promise<void> {
+    for (const run of [...this.halted.keys()]) {
+      const answer = await reconcileRun(this.#kit, run);
+      if (answer.kind !== "foreign") {
+        this.halted.delete(run);
+        this.#kit.log.info("the integration branch is right again", { run });
+      }
+    }
+  }
+
+  #check({ attempt }: Train): void {
+    if (!attempt) return;
+    const state = this.#kit.mirror.task(attempt.ref.run, attempt.ref.task)?.state;
+    const onItsWay = state?.name === "passed" && state.attempt === attempt.ref.attempt;
+    if (!onItsWay) attempt.abort.abort(new Error("the task is not on its way to land any more"));
+  }
+
+  #start(run: string): void {
+    const train: Train = { done: Promise.resolve(), attempt: undefined };
+    this.#active.set(run, train);
+    train.done = this.#ride(run, train)
+      .catch((error) =>
+        this.#kit.log.error("the train stopped", { run, error: String(error?.stack ?? error) }),
+      )
+      .finally(() => this.#active.delete(run));
+  }
+
+  async #ride(run: string, train: Train): Promise<void> {
+    for (;;) {
+      const facts = this.#kit.mirror.runs.get(run)?.run;
+      if (!facts || facts.paused || this.halted.has(run)) return;
+      const task = this.#next(run);
+      if (!task) return;
+      const passenger = this.#board(task);
+      if (!passenger) return;
+      train.attempt = passenger.attempt;
+      await this.#turn(passenger);
+      const { signal } = passenger.attempt.abort;
+      train.attempt = undefined;
+      if (signal.reason === DETACH) return;
+    }
+  }
+
+  async #turn(passenger: Passenger): Promise<void> {
+    const { kit, attempt, run } = passenger;
+    const label = attemptLabel(attempt.ref);
+    try {
+      const landed = await landOne(passenger);
+      if (landed.kind !== "foreign") {
+        this.#had.add(label);
+        return;
+      }
+      const answer = await reconcileRun(kit, run.run);
+      if (answer.kind === "foreign") await this.#halt(run.run, answer.why);
+    } catch (error) {
+      if (attempt.abort.signal.aborted) {
+        this.#had.add(label);
+        return;
+      }
+      this.#had.add(label);
+      kit.log.error("landing met an error of ours", { ...attempt.ref, error: String(error) });
+      await settleFailed(kit, attempt, "infra", errorEvidence("landing", error));
+    }
+  }
+
+  /** Nobody lands on a branch that somebody else moved; a person has to look at it. */
+  async #halt(run: string, why: string): Promise<void> {
+    this.halted.set(run, why);
+    this.#kit.log.error("the run is paused: its integration branch is not as the train left it", {
+      run,
+      why,
+    });
+    await this.#kit.bus.call("pause", { run });
+  }
+
+  #next(run: string): Task | undefined {
+    const { mirror } = this.#kit;
+    const at = mirror.runs.get(run);
+    if (!at) return undefined;
+    const underway = [...at.underway].flatMap((id) => at.tasks.get(id) ?? []);
+    const order = trainOrder(
+      underway,
+      (id) => at.order.get(id) ?? 0,
+      (id) => mirror.isMerged(run, id) || !at.tasks.has(id),
+    );
+    return order.find(
+      (task) => !this.#had.has(attemptLabel({ run, task: task.spec.id, attempt: task.state.attempt })),
+    );
+  }
+
+  #board(task: Task): Passenger | undefined {
+    const kit = this.#kit;
+    const at = kit.mirror.runs.get(task.run);
+    const { state } = task;
+    if (!at || state.name !== "passed" || state.snapshot === null) return undefined;
+    const ref = { run: task.run, task: task.spec.id, attempt: state.attempt };
+    const dir = task.attempts.find((record) => record.attempt === state.attempt)?.workspace ?? "";
+    const tokens = readClaimNote(claimFile(kit.stateDir, dir)) ?? { shim: "", agent: "" };
+    const attempt: Attempt = { ref, dir, base: state.base, tokens, abort: new AbortController() };
+    return { kit, attempt, task, run: at.run, snapshot: state.snapshot };
+  }
+}
