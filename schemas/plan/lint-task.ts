@@ -1,0 +1,199 @@
+// Checks of one task by itself (S2): patterns, scope, goal, acceptance, sizes. Thresholds are in limits.ts (LINT).
+
+import { compilePathSet, fixedPrefix, globFault, isTreeWide, literalPath } from "../globs.ts";
+import { showId } from "../ids.ts";
+import { LINT } from "../limits.ts";
+import type { BaseIndex } from "./base-index.ts";
+import type { DraftTask, PlanDraft } from "./draft.ts";
+import { didYouMean } from "./nearest.ts";
+import type { Place, Problems } from "./nodes.ts";
+
+export interface LintContext {
+  draft: PlanDraft;
+  base?: BaseIndex;
+  profiles: readonly string[];
+  problems: Problems;
+}
+
+/** Verbs that name no end. Stems: "optimis" covers optimise, optimised, optimising. */
+const VAGUE =
+  /\b(optimi[sz]\w*|improv\w*|clean(?:ed|ing|s)?[ -]?up|cleanup|refactor\w*|enhanc\w*|tid(?:y|ied|ying)\w*|polish\w*|moderni[sz]\w*|streamlin\w*|simplif\w*|beautif\w*|harden\w*|revamp\w*|rework\w*|make (?:\w+ ){0,4}(?:better|faster|nicer|cleaner))\b/i;
+
+export function lintTask(task: DraftTask, context: LintContext): void {
+  checkAgent(task, context);
+  checkPatterns(task, context);
+  checkScope(task, context);
+  checkContextFiles(task, context);
+  checkGoal(task, context);
+  checkSize(task, context);
+}
+
+/** Whether a model does the work; a command reads no goal. */
+export function isModelTask(task: DraftTask): boolean {
+  return task.spec.agent.use !== "command";
+}
+
+function checkAgent(task: DraftTask, { profiles, problems }: LintContext): void {
+  const { use } = task.spec.agent;
+  if (use === "command" || profiles.includes(use)) return;
+  const hint = /\s/.test(use)
+    ? "to run a command line, write `command:` instead of `agent:`"
+    : (didYouMean(use, profiles) ?? `known agents: ${[...profiles, "command"].join(", ")}`);
+  problems.error("agent", task.where("agent"), `there is no agent ${showId(use)}`, {
+    hint,
+    task: task.spec.id,
+  });
+}
+
+/** Faults of patterns, in a list of the plan or of a task. True when all are sound. */
+export function checkPatternList(
+  patterns: readonly string[],
+  where: (index: number) => Place,
+  context: LintContext,
+  task?: string,
+): boolean {
+  const exists = (path: string): boolean => context.base?.exists(path) ?? false;
+  let sound = true;
+  patterns.forEach((pattern, i) => {
+    const why = globFault(pattern, exists);
+    if (why === undefined) return;
+    sound = false;
+    const hint = pattern.includes("\\") ? `write ${showId(pattern.replaceAll("\\", "/"))}` : undefined;
+    context.problems.error("bad_pattern", where(i), `the pattern ${showId(pattern)} ${why}`, { hint, task });
+  });
+  return sound;
+}
+
+function checkPatterns(task: DraftTask, context: LintContext): void {
+  for (const key of ["allowed_files", "forbidden_files"] as const)
+    checkPatternList(task.spec[key], (i) => task.where(key, i), context, task.spec.id);
+  if (!context.base) return;
+  task.spec.allowed_files.forEach((pattern, i) => {
+    checkMatch(task, pattern, i, context);
+  });
+}
+
+/** A pattern that covers nothing of the base is often a slip; a path of a new file is not. */
+function checkMatch(task: DraftTask, pattern: string, index: number, { base, problems }: LintContext): void {
+  if (!base || globFault(pattern) !== undefined || base.matchesSomething(pattern)) return;
+  const literal = literalPath(pattern);
+  const wanted = literal ?? fixedPrefix(pattern);
+  const near =
+    base.nearest(wanted, literal === undefined ? 4 : 2) ?? (literal ? undefined : base.sameName(wanted));
+  if (literal !== undefined && near === undefined) return; // a new file, by all signs
+  const place = task.where("allowed_files", index);
+  const hint =
+    near === undefined || near === wanted
+      ? "right, if the files are to be made"
+      : `did you mean ${showId(near)}?`;
+  const message = `${showId(pattern)} matches no file of the base`;
+  problems.warn("matches_nothing", place, message, { hint, task: task.spec.id });
+}
+
+function checkScope(task: DraftTask, { draft, problems }: LintContext): void {
+  const { id, allowed_files, forbidden_files, changes_contracts } = task.spec;
+  if (![...allowed_files, ...forbidden_files, ...draft.contracts].every((p) => globFault(p) === undefined))
+    return;
+  const forbidden = compilePathSet(forbidden_files);
+  const everything = forbidden_files.some(isTreeWide);
+  if (forbidden_files.length > 0 && allowed_files.every((p) => everything || coversAll(forbidden, p))) {
+    const message = "forbidden_files covers everything that allowed_files allows";
+    const hint = "the task could change nothing; narrow forbidden_files";
+    problems.error("scope", task.where("forbidden_files"), message, { hint, task: id });
+  }
+  if (changes_contracts || draft.contracts.length === 0) return;
+  const contracts = compilePathSet(draft.contracts);
+  allowed_files.forEach((pattern, i) => {
+    const path = literalPath(pattern);
+    if (path === undefined || !contracts.matches(path)) return;
+    const hint = "add `changes_contracts: true`, or take it off the list";
+    problems.warn(
+      "scope",
+      task.where("allowed_files", i),
+      `${path} is a contract of the plan and read-only here`,
+      { hint, task: id },
+    );
+  });
+}
+
+/** Probes with names that nobody has: a set that covers them covers all that is below. */
+function coversAll(set: { matches(path: string): boolean }, pattern: string): boolean {
+  const literal = literalPath(pattern);
+  if (literal !== undefined) return set.matches(literal);
+  if (set.matches(pattern)) return true;
+  const prefix = fixedPrefix(pattern);
+  return prefix !== "" && set.matches(`${prefix}/\u0001`) && set.matches(`${prefix}/\u0001/\u0001`);
+}
+
+function checkContextFiles(task: DraftTask, { base, problems }: LintContext): void {
+  const { id, context_files } = task.spec;
+  if (context_files.length > LINT.maxContextFiles) {
+    const message = `${context_files.length} context files; more than ${LINT.maxContextFiles} blur what matters`;
+    const hint = "keep those that hold the interfaces the work touches";
+    problems.warn("many_context_files", task.where("context_files"), message, { hint, task: id });
+  }
+  if (!base) return;
+  context_files.forEach((path, i) => {
+    if (base.isFile(path)) return;
+    const near = base.nearest(path, 3) ?? base.sameName(path);
+    const hint = base.isDirectory(path)
+      ? "name the files in it"
+      : near
+        ? `did you mean ${showId(near)}?`
+        : undefined;
+    const message = `the context file ${showId(path)} is ${base.isDirectory(path) ? "a directory" : "not in the base"}`;
+    problems.error("no_such_file", task.where("context_files", i), message, { hint, task: id });
+  });
+}
+
+function checkGoal(task: DraftTask, { problems }: LintContext): void {
+  const { id, goal, acceptance } = task.spec;
+  const vague = VAGUE.exec(goal)?.[0];
+  if (acceptance.length === 0 && vague !== undefined) {
+    const hint = "say in acceptance what is measured, and with which command";
+    problems.warn("vague", task.where("goal"), `"${vague}" names no end, and there is no acceptance`, {
+      hint,
+      task: id,
+    });
+  } else if (acceptance.length === 0) {
+    const hint = "add a command that fails before the work and passes after it";
+    problems.warn("no_acceptance", task.at, "no acceptance: nothing proves this task but the common gate", {
+      hint,
+      task: id,
+    });
+  }
+  if (!isModelTask(task)) return;
+  if (goal === "") {
+    problems.error("missing", task.where("goal"), "goal is missing: an agent must be told what to do", {
+      task: id,
+    });
+    return;
+  }
+  const long = goal.length > LINT.maxGoalChars;
+  if (!long && goal.length >= LINT.minGoalChars) return;
+  const bound = long ? `over ${LINT.maxGoalChars}` : `under ${LINT.minGoalChars}`;
+  const hint = long
+    ? "split the task, or move detail into interface"
+    : "say where, what must hold, and what must stay";
+  const message = `the goal has ${goal.length} characters; ${bound} an agent tends to ${long ? "lose the thread" : "guess"}`;
+  problems.warn("goal_length", task.where("goal"), message, { hint, task: id });
+}
+
+function checkSize(task: DraftTask, { base, problems }: LintContext): void {
+  const { id, allowed_files } = task.spec;
+  const files = allowed_files.filter((pattern) => {
+    const path = literalPath(pattern);
+    return path !== undefined && !base?.isDirectory(path);
+  });
+  if (files.length > LINT.maxFilesToChange) {
+    const message = `${files.length} files to change; more than ${LINT.maxFilesToChange} in one task go wrong more often`;
+    problems.warn("many_files", task.where("allowed_files"), message, { hint: "split the task", task: id });
+  }
+  if (task.expectedLines !== undefined && task.expectedLines > LINT.maxExpectedLines) {
+    const message = `${task.expectedLines} lines expected; over ${LINT.maxExpectedLines} nobody reviews well`;
+    problems.warn("large_change", task.where("expected_lines"), message, {
+      hint: "split the task",
+      task: id,
+    });
+  }
+}

@@ -1,0 +1,286 @@
+// Plan files to a draft. Pure: texts in, draft and problems out.
+//
+// 1. Each file becomes a tree (YAML, JSON, Markdown); a file that cannot be read is one problem.
+// 2. The first file may be a plan (a mapping with plan keys), a list of tasks, or one task. The others hold tasks only:
+//    a list, `tasks: [...]`, or one task, whose id defaults to the file's name.
+// 3. Head and tasks are held against input.ts; every fault of every file is named in one go.
+// 4. Ids must differ; both places are named.
+//
+// What this version reads but does not enforce is said as a warning. Meaning that needs the whole graph or the
+// repository is checked in check.ts.
+
+import { idFault, showId } from "../ids.ts";
+import { MAX_ID_CHARS, MAX_PLAN_BYTES, MAX_TASKS_PER_RUN } from "../limits.ts";
+import type { DraftTask, PlanDraft } from "./draft.ts";
+import { PlanHead, TaskInput } from "./input.ts";
+import { parseJson } from "./json.ts";
+import { parseMarkdown } from "./markdown.ts";
+import { entry, type Node, nodeAt, type Place, type Problem, Problems, Source } from "./nodes.ts";
+import { type Fault, normaliseGate, normaliseTask } from "./normalise.ts";
+import { readShape } from "./shape.ts";
+import { parseYaml } from "./yaml.ts";
+
+export interface PlanFile {
+  /** As shown in messages. */
+  name: string;
+  text: string;
+  kind: "yaml" | "json" | "md";
+}
+
+export interface PlanContext {
+  /** Name of the run where the plan gives none; default from the first file's name. */
+  name?: string;
+  /** Set when a person said on the command line that there is no gate. */
+  gate?: "none";
+}
+
+/** A tree with the text it came from. */
+interface Tree {
+  node: Node;
+  source: Source;
+}
+interface TaskTree extends Tree {
+  /** Id of the task when the file gives none: its name, where it holds one task. */
+  defaultId?: string;
+}
+
+/**
+ * `spec` is there whenever a head could be read, also when some tasks have faults, so that the check of the whole can
+ * say more in the same go. It may be submitted only when no problem is an error.
+ */
+export function parsePlan(
+  files: readonly PlanFile[],
+  context: PlanContext = {},
+): { spec?: PlanDraft; problems: Problem[] } {
+  const problems = new Problems();
+  const start = { file: files[0]?.name ?? "plan", line: 1, column: 1 };
+  const size = files.reduce((sum, file) => sum + file.text.length, 0);
+  if (size > MAX_PLAN_BYTES) {
+    problems.error("too_large", start, `the plan has ${size} characters, at most ${MAX_PLAN_BYTES} are read`);
+    return { problems: problems.list };
+  }
+  const trees = files.flatMap((file) => readTree(file, problems));
+  const first = trees.find((tree) => tree.source.file === start.file);
+  const plan: Tree | undefined = first && isPlan(first.node, true) ? first : undefined;
+  const tasks = trees.flatMap((tree) => taskTrees(tree, tree === plan, problems));
+  const head = plan ? readHead(plan, problems) : {};
+  if (tasks.length > MAX_TASKS_PER_RUN) {
+    problems.error(
+      "too_large",
+      start,
+      `the plan has ${tasks.length} tasks, at most ${MAX_TASKS_PER_RUN} are read`,
+    );
+    return { problems: problems.list };
+  }
+  if (tasks.length === 0 && !problems.failed)
+    problems.error("no_tasks", plan?.source.place(plan.node.at) ?? start, "no tasks: there is nothing to do");
+  const spec =
+    head && first && tasks.length > 0 ? draftOf(head, plan, start, tasks, context, problems) : undefined;
+  if (problems.left > 0)
+    problems.list.push({
+      ...start,
+      severity: "error",
+      code: "parse",
+      message: `${problems.left} more problems`,
+    });
+  return spec ? { spec, problems: problems.list } : { problems: problems.list };
+}
+
+/** Patterns of `include` of a plan, so that whoever reads files can follow them. Faults are parsePlan's to name. */
+export function includesOf(file: PlanFile): string[] {
+  if (file.kind === "md" || !file.text.includes("include")) return [];
+  const [tree] = readTree(file, new Problems());
+  const value = tree && entry(tree.node, "include")?.value;
+  const nodes = value?.kind === "list" ? value.items : value ? [value] : [];
+  return nodes.flatMap((n) => (n.kind === "scalar" && typeof n.value === "string" ? [n.value] : []));
+}
+
+/** A name for a run or task made from a file's name: `tasks/Cancel order.md` -> `Cancel-order`. */
+export function idFromFile(name: string): string {
+  const base = name.split(/[\\/]/).at(-1) ?? "";
+  const id = base
+    .replace(/\.[A-Za-z0-9]+$/, "")
+    .replace(/[^A-Za-z0-9_.-]+/g, "-")
+    .replace(/^[^A-Za-z0-9]+|[^A-Za-z0-9]+$/g, "")
+    .slice(0, MAX_ID_CHARS);
+  return idFault(id) === undefined ? id : "plan";
+}
+
+/** Nothing of a file is believed when a part of it could not be read. */
+function readTree(file: PlanFile, problems: Problems): Tree[] {
+  const source = new Source(file.name, file.text);
+  const before = problems.list.length;
+  const parse = file.kind === "json" ? parseJson : file.kind === "md" ? parseMarkdown : parseYaml;
+  const node = parse(source, problems);
+  const found = problems.list.slice(before);
+  if (found.some((p) => p.code === "parse" || p.code === "too_large")) return [];
+  if (node && (node.kind !== "scalar" || node.value !== null)) return [{ node, source }];
+  if (found.length === 0) problems.error("no_tasks", source.place(0), "no tasks: the file is empty");
+  return [];
+}
+
+const HEAD_KEYS = new Set(["tasks", ...Object.keys(PlanHead.shape)]);
+const TASK_KEYS = new Set(Object.keys(TaskInput.shape).filter((key) => !HEAD_KEYS.has(key)));
+
+/** A mapping is a plan when it has `tasks`, or more words of a plan than of a task. */
+function isPlan(node: Node, mayBe: boolean): boolean {
+  if (node.kind !== "map" || !mayBe) return false;
+  if (entry(node, "tasks")) return true;
+  const count = (words: ReadonlySet<string>): number => node.entries.filter((e) => words.has(e.key)).length;
+  return count(TASK_KEYS) === 0;
+}
+
+function taskTrees(tree: Tree, isThePlan: boolean, problems: Problems): TaskTree[] {
+  const { node, source } = tree;
+  const wrong = (at: number, message: string, hint?: string): [] => {
+    problems.error("wrong_type", source.place(at), message, { hint });
+    return [];
+  };
+  if (node.kind === "list") return node.items.map((item) => ({ node: item, source }));
+  if (node.kind === "scalar")
+    return wrong(node.at, "a plan, a task or a list of tasks is expected here, not one value");
+  const tasks = entry(node, "tasks");
+  if (!tasks) return isThePlan ? [] : [{ node, source, defaultId: idFromFile(source.file) }];
+  if (!isThePlan) {
+    const other = node.entries.find((e) => e.key !== "tasks");
+    if (other)
+      return wrong(
+        other.at,
+        `${showId(other.key)} has no place in a file of tasks`,
+        "it belongs into the plan file",
+      );
+  }
+  if (tasks.value.kind === "list") return tasks.value.items.map((item) => ({ node: item, source }));
+  if (tasks.value.kind === "scalar" && tasks.value.value === null) return [];
+  return wrong(tasks.value.at, "tasks must be a list", "begin each task with '- '");
+}
+
+function readHead(plan: Tree, problems: Problems): PlanHead | undefined {
+  const { node, source } = plan;
+  if (node.kind !== "map") return {};
+  const head: Node = { ...node, entries: node.entries.filter((e) => e.key !== "tasks") };
+  const read = readShape(PlanHead, head, source, problems);
+  const place = (key: string): Place => source.place(entry(node, key)?.at ?? node.at);
+  if (read?.budget) warnUnenforced(problems, place("budget"), "the budget is");
+  if (read?.review) warnUnenforced(problems, place("review"), "the plan's rules for review are");
+  if (read?.sandbox === "required") {
+    const hint = "`sandbox: auto` takes what there is";
+    problems.error("not_available", place("sandbox"), "sandbox: required is not available in this version", {
+      hint,
+    });
+  }
+  return read;
+}
+
+function warnUnenforced(problems: Problems, place: Place, what: string): void {
+  problems.warn(
+    "not_enforced",
+    place,
+    `${what} read, but this version does not enforce ${what.endsWith(" are") ? "them" : "it"} yet`,
+  );
+}
+
+function placer({ node, source }: Tree): PlanDraft["where"] {
+  return (...path) => source.place(nodeAt(node, path).node.at);
+}
+
+function itemPlacer({ node, source }: Tree): DraftTask["item"] {
+  return (key, text) => {
+    const list = nodeAt(node, [key]).node;
+    const items = list.kind === "list" ? list.items : [];
+    return source.place((items.find((n) => n.kind === "scalar" && n.value === text) ?? list).at);
+  };
+}
+
+function draftOf(
+  head: PlanHead,
+  plan: Tree | undefined,
+  start: Place,
+  trees: readonly TaskTree[],
+  context: PlanContext,
+  problems: Problems,
+): PlanDraft {
+  const ids = new Map<string, Place>();
+  const tasks = trees.flatMap((tree, i) => readTask(tree, i, head, ids, problems));
+  const at = plan ? plan.source.place(plan.node.at) : start;
+  const where = plan ? placer(plan) : () => start;
+  const fault: Fault = (code, path, message, hint) => problems.error(code, where(...path), message, { hint });
+  const gate = head.gate === undefined ? context.gate : normaliseGate(head.gate, fault);
+  const { repo, base, into, workers } = head;
+  return {
+    run: head.run ?? context.name ?? idFromFile(start.file),
+    ...(repo === undefined ? {} : { repo }),
+    ...(base === undefined ? {} : { base }),
+    ...(into === undefined ? {} : { into }),
+    ...(workers === undefined ? {} : { workers }),
+    ...(gate === undefined ? {} : { gate }),
+    schedule: head.schedule ?? "eager",
+    reads: head.reads ?? "dependencies",
+    protect: head.protect ?? [],
+    serial: head.serial ?? [],
+    contracts: head.contracts ?? [],
+    sandbox: head.sandbox ?? "auto",
+    tasks,
+    ids,
+    at,
+    where,
+  };
+}
+
+function readTask(
+  tree: TaskTree,
+  index: number,
+  head: PlanHead,
+  ids: Map<string, Place>,
+  problems: Problems,
+): DraftTask[] {
+  const { source } = tree;
+  if (tree.node.kind !== "map") {
+    problems.error(
+      "wrong_type",
+      source.place(tree.node.at),
+      `task ${index + 1} must be a mapping of keys to values`,
+    );
+    return [];
+  }
+  const node = withDefaultId(tree.node, tree.defaultId);
+  const id = entry(node, "id")?.value;
+  const name = id?.kind === "scalar" && typeof id.value === "string" ? id.value : undefined;
+  const place = source.place(id?.at ?? node.at);
+  const before = problems.count;
+  if (name !== undefined) noteId(name, place, ids, problems);
+  const input = readShape(TaskInput, node, source, problems, idFault(name) ? undefined : name);
+  if (!input) return [];
+  const where = placer({ node, source });
+  const item = itemPlacer({ node, source });
+  const fault: Fault = (code, path, message, hint) =>
+    problems.error(code, where(...path), message, { hint, task: input.id });
+  const spec = normaliseTask(input, head, fault);
+  if (problems.count > before) return [];
+  const lines = input.expected_lines;
+  return [
+    {
+      spec,
+      at: source.place(node.at),
+      where,
+      item,
+      ...(lines === undefined ? {} : { expectedLines: lines }),
+    },
+  ];
+}
+
+function withDefaultId(node: Node & { kind: "map" }, defaultId: string | undefined): Node & { kind: "map" } {
+  if (defaultId === undefined || entry(node, "id")) return node;
+  const value: Node = { kind: "scalar", value: defaultId, at: node.at };
+  return { ...node, entries: [{ key: "id", at: node.at, value }, ...node.entries] };
+}
+
+function noteId(id: string, place: Place, ids: Map<string, Place>, problems: Problems): void {
+  const first = ids.get(id);
+  if (first === undefined) {
+    ids.set(id, place);
+    return;
+  }
+  const message = `the id ${showId(id)} is given twice; first at ${first.file}:${first.line}:${first.column}`;
+  problems.error("duplicate_id", place, message, { hint: "give one of them another id" });
+}
