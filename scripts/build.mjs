@@ -78,7 +78,7 @@ async function bundleShim() {
     metafile: true,
     absWorkingDir: ROOT,
     legalComments: "none",
-    minifySyntax: true,
+    minify: true, // the source text counts: 0.5 MB less for each shim
     treeShaking: true,
     logLevel: "silent",
   });

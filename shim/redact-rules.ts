@@ -4,7 +4,7 @@
 
 import { type Word, WordFinder } from "./find-words.ts";
 import { SECRET_RULES, type SecretRule } from "./secret-rules.ts";
-import { mark, type Sink, type Stage } from "./stage.ts";
+import { keep, mark, Pieces, type Sink, type Stage } from "./stage.ts";
 
 /** A private key that does not end within this is let go on: it was none. */
 const MAX_BLOCK_BYTES = 64 * 1024;
@@ -21,6 +21,7 @@ type Answer = "no" | "more" | { from: number; to: number };
 export class RuleStage implements Stage {
   readonly #finder = new WordFinder(TRIGGERS);
   readonly #sink: Sink;
+  readonly #out = new Pieces();
   #held: Buffer = Buffer.alloc(0);
   /** The byte before `#held`. */
   #before = 0x0a;
@@ -57,18 +58,19 @@ export class RuleStage implements Stage {
       at = hit.at + 1;
       if (answer === "no") continue;
       this.#emit(data, from, answer.from);
-      this.#sink(mark(rule.name));
+      this.#out.add(mark(rule.name));
       this.#open = isOpen(rule, answer.to, data) ? { rule, left: MAX_BLOCK_BYTES } : undefined;
       from = at = this.#swallow(data, answer.to, final);
     }
     if (this.#open === undefined) this.#emit(data, from, hold);
     else hold = from;
     if (hold > 0) this.#before = data[hold - 1] as number;
-    this.#held = Buffer.from(data.subarray(hold));
+    this.#held = keep(data.subarray(hold));
+    this.#out.flush(this.#sink);
   }
 
   #emit(data: Buffer, from: number, to: number): void {
-    if (to > from) this.#sink(data.subarray(from, to));
+    if (to > from) this.#out.add(data.subarray(from, to));
   }
 
   #ask(rule: SecretRule, data: Buffer, at: number, final: boolean): Answer {

@@ -11,7 +11,7 @@
 import { type Hit, type Word, WordFinder } from "./find-words.ts";
 import { RuleStage } from "./redact-rules.ts";
 import { secretForms } from "./secret-forms.ts";
-import { mark, type Sink, type Stage } from "./stage.ts";
+import { keep, mark, Pieces, type Sink, type Stage } from "./stage.ts";
 
 export interface Secret {
   name: string;
@@ -44,6 +44,7 @@ class ValueStage implements Stage {
   readonly #finder: WordFinder;
   readonly #marks: Buffer[];
   readonly #sink: Sink;
+  readonly #out = new Pieces();
   #held: Buffer = Buffer.alloc(0);
 
   constructor(secrets: readonly Secret[], sink: Sink) {
@@ -75,12 +76,13 @@ class ValueStage implements Stage {
         hold = hit.at; // a longer or overlapping secret may begin inside this one
         break;
       }
-      if (hit.at > from) this.#sink(data.subarray(from, hit.at));
-      this.#sink(this.#marks[hit.word.tag] as Buffer);
+      if (hit.at > from) this.#out.add(data.subarray(from, hit.at));
+      this.#out.add(this.#marks[hit.word.tag] as Buffer);
       from = end;
     }
-    if (hold > from) this.#sink(data.subarray(from, hold));
-    this.#held = Buffer.from(data.subarray(Math.max(from, hold)));
+    if (hold > from) this.#out.add(data.subarray(from, hold));
+    this.#held = keep(data.subarray(Math.max(from, hold)));
+    this.#out.flush(this.#sink);
   }
 
   /** Where the secret ends; others that overlap it are taken as one with it. */

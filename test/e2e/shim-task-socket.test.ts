@@ -1,0 +1,113 @@
+// The agent's door: through its socket an agent speaks to the bus as its own attempt, with nothing to prove.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { connect } from "node:net";
+import { dirname, join } from "node:path";
+import test, { type TestContext } from "node:test";
+import { shimWorld, type World } from "../helpers/shim-run.ts";
+import { until } from "../helpers/wait.ts";
+
+const WAITS = ["/bin/sh", "-c", 'while ! [ -e "$W/go" ]; do sleep 0.02; done'];
+
+async function withDoor(t: TestContext, argv = WAITS) {
+  const world = await shimWorld(t);
+  const door = join(world.dir, "t", "s");
+  world.bus.answers.set("get_task", (params) => ({ asked: params, text: "é".repeat(10) }));
+  const run = world.start(world.job(argv, { task_socket: door }));
+  if (argv === WAITS) await until("the door", () => existsSync(door));
+  return { world, door, run };
+}
+
+/** Sends text, half-closes, and gives all that comes back. */
+function ask(door: string, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ path: door, allowHalfOpen: true });
+    let got = "";
+    socket.on("data", (chunk) => {
+      got += chunk;
+    });
+    socket.on("error", reject);
+    socket.on("end", () => resolve(got));
+    socket.on("close", () => resolve(got));
+    socket.end(text);
+  });
+}
+const request = (id: number, params: object = {}) =>
+  `${JSON.stringify({ jsonrpc: "2.0", id, method: "get_task", params })}\n`;
+const finish = async (world: World) => (await import("node:fs")).writeFileSync(join(world.dir, "go"), "");
+
+test("a connection is the attempt: greeted by the shim, bytes passed as they are, gone at the end", async (t) => {
+  const { world, door, run } = await withDoor(t);
+  assert.equal(statSync(door).mode & 0o777, 0o600);
+  assert.equal(statSync(dirname(door)).mode & 0o777, 0o700);
+  world.bus.answerAfterMs = 50; // the half-closed side has to be waited for
+  const answers = (await ask(door, request(1) + request(2, { task: "x" }))).trim().split("\n");
+  world.bus.answerAfterMs = 0;
+  assert.deepEqual(
+    answers.map((line) => JSON.parse(line)),
+    [
+      { jsonrpc: "2.0", id: 1, result: { asked: {}, text: "é".repeat(10) } },
+      { jsonrpc: "2.0", id: 2, result: { asked: { task: "x" }, text: "é".repeat(10) } },
+    ],
+  );
+  const call = world.bus.of("get_task")[0];
+  assert.deepEqual([call?.role, call?.token], ["agent", "agent-token-0123456789"]);
+  await finish(world);
+  await run.end();
+  assert.equal(existsSync(door), false);
+});
+
+test("large answers come through a slow reader whole", async (t) => {
+  const { world, door, run } = await withDoor(t);
+  world.bus.answers.set("get_task", () => "y".repeat(3_000_000));
+  const answer = JSON.parse(await ask(door, request(1)));
+  assert.equal(answer.result.length, 3_000_000);
+  await finish(world);
+  await run.end();
+});
+
+test("the bus is away for a moment: the connection waits for it", async (t) => {
+  const { world, door, run } = await withDoor(t);
+  await world.bus.down();
+  const answer = ask(door, request(7));
+  await world.bus.up();
+  assert.equal(JSON.parse(await answer).id, 7);
+  await finish(world);
+  await run.end();
+});
+
+test("a refused greeting is one JSON-RPC error line", async (t) => {
+  const { world, door, run } = await withDoor(t);
+  world.bus.refusals.set("hello", { code: "FENCED", times: 1 });
+  const answer = JSON.parse(await ask(door, request(1)));
+  assert.deepEqual([answer.id, answer.error.data.code], [null, "FENCED"]);
+  await finish(world);
+  await run.end();
+});
+
+test("bus-shim call: an agent with nothing but a shell asks the bus", async (t) => {
+  const world = await shimWorld(t);
+  const line = [
+    `node "$W/bus-shim.cjs" call get_task '{"task":"up"}' > "$W/ok"; echo "ok $?"`,
+    `node "$W/bus-shim.cjs" call no_such > "$W/bad" 2> "$W/err"; echo "bad $?"`,
+    `node "$W/bus-shim.cjs" call get_task 'not json' 2>> "$W/err"; echo "syntax $?"`,
+  ].join("\n");
+  world.bus.answers.set("get_task", (params) => ({ asked: params }));
+  const run = world.start(world.job(["/bin/sh", "-c", line], { task_socket: join(world.dir, "t", "s") }));
+  assert.equal((await run.end()).exit, 0);
+  assert.equal(run.log(), "ok 0\nbad 1\nsyntax 1\n");
+  assert.deepEqual(JSON.parse(readFileSync(join(world.dir, "ok"), "utf8")), { asked: { task: "up" } });
+  assert.equal(readFileSync(join(world.dir, "bad"), "utf8"), "");
+  const err = readFileSync(join(world.dir, "err"), "utf8");
+  assert.match(err, /there is no method no_such\nSee PROTOCOL\.md/);
+  assert.match(err, /are not JSON/);
+});
+
+test("case 64 socket-path-too-long: a task socket that cannot be opened is spawn_failed, with the reason", async (t) => {
+  const world = await shimWorld(t);
+  const door = join(world.dir, "x".repeat(120), "s");
+  const outcome = await world.start(world.job(["/bin/true"], { task_socket: door })).end();
+  assert.equal(outcome.reason, "spawn_failed");
+  assert.match(outcome.detail ?? "", /at most 107/);
+});
