@@ -54,9 +54,10 @@ export class BusServer {
     deadline.unref();
   }
 
-  /** Milliseconds without any connection; 0 while there is one. */
+  /** Milliseconds without any client; 0 while there is one. The scheduler belongs to the house. */
   quietMs(): number {
-    return this.#open.size > 0 ? 0 : this.#parts.clock.monotonic() - this.#quietSince;
+    const clients = this.#open.size - this.count("scheduler");
+    return clients > 0 ? 0 : this.#parts.clock.monotonic() - this.#quietSince;
   }
 
   get connections(): number {
@@ -93,7 +94,7 @@ export class BusServer {
   #closed(connection: Connection, session: Session, why: string, deadline: NodeJS.Timeout): void {
     clearTimeout(deadline);
     this.#open.delete(connection);
-    if (this.#open.size === 0) this.#quietSince = this.#parts.clock.monotonic();
+    if (session.role !== "scheduler") this.#quietSince = this.#parts.clock.monotonic();
     if (session.greeted || why !== "closed by the peer")
       this.#parts.log.info("connection ended", { actor: session.actor, client: session.client, why });
   }

@@ -72,6 +72,9 @@ export class Snapshots {
     this.#readers.delete(taskKey(run, task));
   }
 
+  /** Set while pins are being restored: reads of agents wait for it. */
+  restoring: Promise<void> | undefined;
+
   /** After a restart: pins again what live attempts were shown, from their records in the audit log. */
   restore(record: JournalRecord): void {
     const { run, task, attempt, access } = record;

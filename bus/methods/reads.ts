@@ -38,8 +38,14 @@ export function readHandlers(parts: ReadParts): Handlers {
   return {
     ping: () => ping(parts),
     get_task: (call, params) => getTask(parts, call, params),
-    get_file: (call, params) => getFile(parts, call, params),
-    list_files: (call, params) => listFiles(parts, call, params),
+    get_file: (call, params) => {
+      const { restoring } = parts.snapshots;
+      return restoring ? restoring.then(() => getFile(parts, call, params)) : getFile(parts, call, params);
+    },
+    list_files: async (call, params) => {
+      await parts.snapshots.restoring;
+      return listFiles(parts, call, params);
+    },
     write_manifest: (_call, params) => writeManifest(parts, params),
     subscribe: (call, params) => subscribe(parts.store, call.peer, params),
   };

@@ -10,8 +10,8 @@ import type { Peer, StateStore } from "../state/view.ts";
 
 /** What a store offers for replay. */
 export interface RecordSource {
-  /** Durable records with a higher sequence number, in order. */
-  recordsAfter(seq: number): AsyncIterable<JournalRecord>;
+  /** Durable records with a higher sequence number, in order, at least up to the newest at the call. */
+  recordsAfter(seq: number, filter?: { run?: string; accesses?: boolean }): AsyncIterable<JournalRecord>;
 }
 
 /** A peer that can say when it has room; others are sent to without asking. */
@@ -49,15 +49,17 @@ class Subscription {
 
   async start(from: number): Promise<void> {
     this.#last = from;
+    const { run, accesses } = this.#wanted;
+    const filter = { ...(run === undefined ? {} : { run }), accesses: accesses ?? false };
     try {
       while (this.#last < this.#store.seq) {
-        const before = this.#last;
-        for await (const record of this.#store.recordsAfter(this.#last)) {
+        const reached = this.#store.seq; // the replay holds everything up to here, and perhaps more
+        for await (const record of this.#store.recordsAfter(this.#last, filter)) {
           this.#send(record);
           await this.#peer.room?.();
           if (this.#gone) return;
         }
-        if (this.#last === before) break; // the journal has no more than that
+        this.#last = Math.max(this.#last, reached);
       }
     } catch (error) {
       this.#peer.notify("event_error", { message: String((error as Error).message) });

@@ -1,0 +1,126 @@
+// busd: the program of the bus. `busd --repo COMMON_DIR [--idle-exit-ms N] [--foreground]`
+//
+// Says `ready <socket>` on stdout once it serves, and nothing more there: whoever started it may go. What happens
+// afterwards stands in <state>/logs/busd.log, one JSON line each; with --foreground on stderr too.
+// Exit: 0 after a graceful end, 1 could not start, 2 bad words, 3 another bus runs, 4 the holder of the lock
+// does not answer, 70 a fault of busbar.
+
+import { randomBytes } from "node:crypto";
+import { appendFileSync, readFileSync, renameSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
+import { jsonLog, type Log, systemClock } from "../schemas/ports.ts";
+import { loadConfig } from "./config.ts";
+import { startDaemon } from "./daemon.ts";
+import { busPaths, makePrivateDir } from "./paths.ts";
+import { Store } from "./state/store.ts";
+import { VERSION } from "./version.ts";
+
+/** The log is begun anew beyond this; the one before is kept beside it. */
+const MAX_LOG_BYTES = 16 * 1024 * 1024;
+const EXITS: Partial<Record<ErrorCode, number>> = { USAGE: 2, ALREADY_RUNNING: 3, BUS_NOT_ANSWERING: 4 };
+const EXIT_FAULT = 70;
+
+interface Words {
+  repo: string;
+  idleExitMs?: number;
+  foreground: boolean;
+}
+
+function readWords(argv: string[]): Words {
+  const usage = (text: string) =>
+    new BusbarError("USAGE", `${text} (busd --repo COMMON_DIR [--idle-exit-ms N])`);
+  let values: { repo?: string; "idle-exit-ms"?: string; foreground?: boolean };
+  try {
+    values = parseArgs({
+      args: argv,
+      options: {
+        repo: { type: "string" },
+        "idle-exit-ms": { type: "string" },
+        foreground: { type: "boolean" },
+      },
+    }).values;
+  } catch (error) {
+    throw usage((error as Error).message);
+  }
+  if (!values.repo) throw usage("--repo is missing");
+  const idle = values["idle-exit-ms"];
+  if (idle !== undefined && !/^\d{1,12}$/.test(idle)) throw usage("--idle-exit-ms must be a number");
+  return {
+    repo: values.repo,
+    foreground: values.foreground ?? false,
+    ...(idle === undefined ? {} : { idleExitMs: Number(idle) }),
+  };
+}
+
+function openLog(dir: string, foreground: boolean): Log {
+  const file = join(dir, "busd.log");
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > MAX_LOG_BYTES) renameSync(file, `${file}.1`);
+  return jsonLog((line) => {
+    try {
+      appendFileSync(file, line, { mode: 0o600 });
+    } catch {
+      // A full disk must not end the bus; it is said by `degraded` too.
+    }
+    if (foreground) process.stderr.write(line);
+  });
+}
+
+async function main(argv: string[]): Promise<void> {
+  const words = readWords(argv);
+  process.umask(0o077);
+  const uid = process.getuid?.() ?? 0;
+  const paths = busPaths(words.repo, process.env, uid);
+  const config = loadConfig({
+    env: process.env,
+    home: process.env.HOME ?? homedir(),
+    readFile: (path) => readFileSync(path, "utf8"),
+  });
+  const logs = join(paths.state, "logs");
+  makePrivateDir(paths.state, uid);
+  makePrivateDir(logs, uid);
+  const log = openLog(logs, words.foreground);
+  onFault(log);
+  const daemon = await startDaemon({
+    paths,
+    uid,
+    version: VERSION,
+    clock: systemClock,
+    log,
+    life: randomBytes(4).toString("hex"),
+    idleExitMs: words.idleExitMs ?? config.idle_exit_ms,
+    openStore: (dir) => Store.open({ dir, clock: systemClock, log }),
+    handlers: () => ({}),
+  });
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
+    process.on(signal, () => void daemon.stop(signal));
+  process.stdout.write(`ready ${daemon.socket}\n`);
+  log.info("ended", { why: await daemon.ended });
+}
+
+/** A fault ends the process: the state on disk is whole, and a new bus starts from it. */
+function onFault(log: Log): void {
+  const end = (kind: string) => (error: unknown) => {
+    log.error(kind, { detail: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    process.exit(EXIT_FAULT);
+  };
+  process.on("uncaughtException", end("uncaught exception"));
+  process.on("unhandledRejection", end("unhandled rejection"));
+}
+
+// Whoever started us may have gone: a closed pipe is not our trouble.
+process.stdout.on("error", () => {});
+process.stderr.on("error", () => {});
+
+main(process.argv.slice(2)).then(
+  () => process.exit(0),
+  (error: unknown) => {
+    const known = error instanceof BusbarError;
+    const text = known ? `${error.code}: ${error.message}\n${error.help}` : (error as Error).stack;
+    process.stderr.write(`busd: ${text}\n`, () =>
+      process.exit(known ? (EXITS[error.code] ?? 1) : EXIT_FAULT),
+    );
+  },
+);

@@ -1,0 +1,303 @@
+// The life of a bus, from the lock to the last byte. The order is the protocol:
+//
+// Start: 1. private directories, 2. the lock, before anything is written (case 63 two-daemons), 3. the state,
+// 4. server and socket, 5. the endpoint file, so that it never names a socket nobody listens at.
+// Life:  a slow look whether lock and socket are still ours; if not, somebody took them away by hand and
+//        another bus may start: stop serving. Idle: no clients and no live tasks for so long: end.
+// End:   1. no more connections, 2. what is queued leaves, 3. the state is closed, 4. our own socket and endpoint
+//        go (never another's), 5. the lock goes last.
+
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { BusbarError } from "../schemas/errors.ts";
+import { MAX_BLOB_BYTES } from "../schemas/limits.ts";
+import type { Ping } from "../schemas/methods.ts";
+import type { Clock, Log } from "../schemas/ports.ts";
+import { warmHash } from "./blob-hash.ts";
+import { Blobs } from "./blobs.ts";
+import { CatFile } from "./cat-file.ts";
+import { pingBus } from "./client/find.ts";
+import { isSameProcess, ownIdentity } from "./client/identity.ts";
+import { Dispatcher, type Handlers } from "./dispatch.ts";
+import { LockHold } from "./lock.ts";
+import { Manifests } from "./manifests.ts";
+import { liveTasks, readHandlers } from "./methods/reads.ts";
+import type { RecordSource } from "./methods/subscribe.ts";
+import { type BusPaths, type Endpoint, makeDirectories, readEndpoint, writeEndpoint } from "./paths.ts";
+import { BusServer } from "./server.ts";
+import { Snapshots } from "./snapshot.ts";
+import { type ClaimedSocket, claimSocket } from "./socket.ts";
+import type { StateStore } from "./state/view.ts";
+import { Tokens } from "./tokens.ts";
+
+/** How long a lock that seems held is asked for again: clients take it for an instant to see whether it is. */
+const LOCK_PATIENCE_MS = 2_000;
+const LOCK_AGAIN_MS = 50;
+/** How soon a bus notices that its lock or socket was taken away. */
+const GUARD_MS = 1_000;
+/** What the scheduler gets to cancel its agents (TERM, grace, KILL, settle) before the bus ends without it. */
+const SHUTDOWN_CANCEL_MS = 30_000;
+const SHUTDOWN_LEAVE_MS = 5_000;
+
+/** The store as a daemon needs it. */
+export interface DaemonStore extends StateStore, RecordSource {
+  /** The secret that tokens are made from. */
+  readonly key: Buffer;
+  close(): Promise<void>;
+}
+
+export interface DaemonParts<S extends DaemonStore> {
+  paths: BusPaths;
+  uid: number;
+  version: string;
+  clock: Clock;
+  log: Log;
+  /** Begins every request id of this life. */
+  life: string;
+  idleExitMs: number;
+  openStore(dir: string): Promise<S>;
+  /** The handlers that change state; those that only read are made here. */
+  handlers(store: S): Handlers;
+  /** The registered scheduler, for `ping`. */
+  worker?(store: S): string | null;
+}
+
+export interface Daemon {
+  readonly socket: string;
+  readonly server: BusServer;
+  /** Fulfilled with the reason once everything is closed. */
+  readonly ended: Promise<string>;
+  /** Ends gracefully; the first reason wins. */
+  stop(why: string): Promise<string>;
+}
+
+/** Throws ALREADY_RUNNING, BUS_NOT_ANSWERING, and what directories, state and socket may throw. */
+export async function startDaemon<S extends DaemonStore>(parts: DaemonParts<S>): Promise<Daemon> {
+  const { paths, uid } = parts;
+  makeDirectories(paths, uid);
+  const lock = await takeLock(paths);
+  const life = new Life(parts, lock);
+  try {
+    await life.begin();
+    return life;
+  } catch (error) {
+    await life.stop("could not start");
+    throw error;
+  }
+}
+
+/** The lock, or who has it. */
+async function takeLock(paths: BusPaths): Promise<LockHold> {
+  const end = performance.now() + LOCK_PATIENCE_MS;
+  for (;;) {
+    const lock = await LockHold.take(paths.lock);
+    if (lock) return lock;
+    const endpoint = readEndpoint(paths.endpoint);
+    const left = end - performance.now();
+    const ping = endpoint && (await pingBus(endpoint.socket, Math.max(left, LOCK_AGAIN_MS)));
+    if (ping)
+      throw new BusbarError("ALREADY_RUNNING", `a bus runs already for ${paths.common} (pid ${ping.pid})`, {
+        pid: ping.pid,
+        socket: endpoint.socket,
+      });
+    if (performance.now() >= end) throw notAnswering(paths, endpoint);
+    await pause(LOCK_AGAIN_MS);
+  }
+}
+
+function notAnswering(paths: BusPaths, endpoint: Endpoint | null): BusbarError {
+  const pid = endpoint && isSameProcess(endpoint) ? endpoint.pid : undefined;
+  const who = pid === undefined ? "another process" : `pid ${pid}`;
+  return new BusbarError("BUS_NOT_ANSWERING", `not answering, ${who} holds the lock ${paths.lock}`, {
+    lock: paths.lock,
+    ...(pid === undefined ? {} : { pid }),
+  });
+}
+
+class Life<S extends DaemonStore> implements Daemon {
+  readonly ended: Promise<string>;
+  readonly #parts: DaemonParts<S>;
+  readonly #lock: LockHold;
+  readonly #started: number;
+  readonly #timers: NodeJS.Timeout[] = [];
+  #end!: (why: string) => void;
+  #why: string | undefined;
+  #store: S | undefined;
+  #blobs: Blobs | undefined;
+  #server: BusServer | undefined;
+  #claimed: ClaimedSocket | undefined;
+  #endpoint: Endpoint | undefined;
+
+  constructor(parts: DaemonParts<S>, lock: LockHold) {
+    this.#parts = parts;
+    this.#lock = lock;
+    this.#started = parts.clock.monotonic();
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve;
+    });
+  }
+
+  get socket(): string {
+    return this.#parts.paths.socket;
+  }
+
+  get server(): BusServer {
+    return this.#server!;
+  }
+
+  async begin(): Promise<void> {
+    const { paths, clock, log, version, life, uid } = this.#parts;
+    const store = await this.#parts.openStore(join(paths.state, "bus"));
+    this.#store = store;
+    const handlers = { ...this.#parts.handlers(store), ...this.#readers(store), ...this.#ending() };
+    const tokens = new Tokens(paths.tokens, store.key, uid);
+    const dispatcher = new Dispatcher({ store, handlers, tokens, clock, log, version, life });
+    this.#server = new BusServer({ dispatcher, log, clock });
+    this.#claimed = await claimSocket(this.#server.server, paths.socket, this.#lock);
+    this.#endpoint = {
+      v: 1,
+      socket: paths.socket,
+      state_dir: paths.state,
+      runtime_dir: paths.runtime,
+      ...ownIdentity(),
+    };
+    writeEndpoint(paths.endpoint, this.#endpoint);
+    this.#watch(store);
+    setImmediate(() => void warmHash().catch(() => {})); // the first read then says what is wrong
+    log.info("ready", {
+      socket: paths.socket,
+      repo: paths.common,
+      pid: process.pid,
+      version,
+      seq: store.seq,
+    });
+  }
+
+  stop(why: string): Promise<string> {
+    if (this.#why === undefined) {
+      this.#why = why;
+      void this.#close(why).catch((error: unknown) => {
+        this.#parts.log.error("the end was not clean", { error: String(error) });
+        this.#end(why);
+      });
+    }
+    return this.ended;
+  }
+
+  async #close(why: string): Promise<void> {
+    const { paths, log } = this.#parts;
+    log.info("ending", { why });
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#server?.close(why);
+    this.#blobs?.close();
+    await this.#store?.close();
+    this.#claimed?.remove();
+    const there = readEndpoint(paths.endpoint);
+    const { pid, start_time } = this.#endpoint ?? {};
+    if (there && there.pid === pid && there.start_time === start_time)
+      rmSync(paths.endpoint, { force: true });
+    this.#lock.release();
+    this.#end(why);
+  }
+
+  #readers(store: S): Handlers {
+    const { paths, clock, log } = this.#parts;
+    const objects = new CatFile(paths.common, MAX_BLOB_BYTES);
+    this.#blobs = new Blobs(objects);
+    const snapshots = new Snapshots(() => store.view);
+    store.onRecord(({ event, run, task }) => {
+      if (event?.type === "task.claimed" && run !== undefined && task !== undefined)
+        snapshots.forget(run, task);
+    });
+    snapshots.restoring = restorePins(store, snapshots)
+      .catch((error: unknown) =>
+        log.warn("pinned versions of running attempts could not be restored", { error: String(error) }),
+      )
+      .finally(() => {
+        snapshots.restoring = undefined;
+      });
+    return readHandlers({
+      store,
+      snapshots,
+      manifests: new Manifests(paths.common),
+      blobs: this.#blobs,
+      treeOf: (commit) => treeOf(objects, commit),
+      clock,
+      facts: () => this.#facts(store),
+    });
+  }
+
+  #facts(store: S): Omit<Ping, "live_tasks" | "degraded"> {
+    const { paths, version, clock, worker } = this.#parts;
+    return {
+      name: "busbar",
+      version,
+      protocol: 1,
+      pid: process.pid,
+      uptime_ms: Math.round(clock.monotonic() - this.#started),
+      repo: paths.common,
+      state_dir: paths.state,
+      worker: worker?.(store) ?? null,
+    };
+  }
+
+  #ending(): Handlers {
+    return {
+      shutdown: (call, params) => {
+        this.#parts.log.info("asked to end", { request_id: call.requestId, by: call.actor, ...params });
+        void this.#shutdown(params.leave_running, `shutdown by ${call.actor}`);
+        return { ok: true };
+      },
+    };
+  }
+
+  /** The scheduler settles and goes first; then the bus. */
+  async #shutdown(leaveRunning: boolean, why: string): Promise<void> {
+    const end = performance.now() + (leaveRunning ? SHUTDOWN_LEAVE_MS : SHUTDOWN_CANCEL_MS);
+    this.#server?.notify("scheduler", "shutdown", { leave_running: leaveRunning });
+    do
+      await pause(LOCK_AGAIN_MS); // and the answer leaves
+    while (this.#server!.count("scheduler") > 0 && performance.now() < end);
+    await this.stop(why);
+  }
+
+  #watch(store: S): void {
+    const { idleExitMs, clock } = this.#parts;
+    const guard = setInterval(() => {
+      if (this.#lock.stillOurs() && this.#claimed?.stillOurs()) return;
+      this.#parts.log.error("lock or socket was taken away; another bus may start, so this one ends");
+      void this.stop("lock or socket lost");
+    }, GUARD_MS);
+    let busy = clock.monotonic();
+    const idle = setInterval(
+      () => {
+        const now = clock.monotonic();
+        const quiet = this.#server!.quietMs();
+        if (quiet === 0 || liveTasks(store) > 0) busy = now;
+        else busy = Math.max(busy, now - quiet);
+        if (now - busy < idleExitMs) return;
+        clearInterval(idle);
+        void this.#shutdown(true, `idle for ${Math.round(now - busy)} ms`);
+      },
+      Math.min(Math.max(idleExitMs / 4, 20), 5_000),
+    );
+    this.#timers.push(guard, idle);
+  }
+}
+
+/** The versions that running attempts were shown before a restart are theirs to the end. */
+async function restorePins(store: DaemonStore, snapshots: Snapshots): Promise<void> {
+  let running = false;
+  for (const run of store.view.runs())
+    for (const task of store.view.tasks(run.run)) running ||= task.state.name === "running";
+  if (!running) return;
+  for await (const record of store.recordsAfter(0, { accesses: true })) snapshots.restore(record);
+}
+
+async function treeOf(objects: CatFile, commit: string): Promise<string> {
+  const object = await objects.read(commit);
+  const tree = object.kind === "object" ? /^tree ([0-9a-f]+)\n/.exec(object.bytes.toString("latin1")) : null;
+  if (!tree) throw new BusbarError("OBJECT_MISSING", `commit ${commit} cannot be read; run \`git fsck\``);
+  return tree[1]!;
+}
