@@ -1,0 +1,186 @@
+// W9: an idle workspace is archived, and nothing that exists only there is lost (case 14).
+//   1. `archivable` decides; a workspace in use, not captured, or with commits that could not be harvested stays.
+//   2. Records of the attempt (logs, metadata, patches) go into a new directory beside its final name.
+//   3. Unless the attempt was merged: all files that differ from the base are copied byte for byte; ignored ones
+//      too, up to a bound, and all of them are listed by name in `left.json`.
+//   4. The new directory gets its name; only then is the workspace removed. Done again after a crash, it goes on.
+
+import {
+  constants,
+  copyFileSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readlinkSync,
+  renameSync,
+  type Stats,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { showName } from "../bus/git/tree.ts";
+import { BusbarError, ioError } from "../schemas/errors.ts";
+import { nameIn, scan } from "./capture-scan.ts";
+import { removeAll } from "./clean-place.ts";
+import type { Control } from "./control.ts";
+import type { Workspace } from "./workspace.ts";
+
+export interface ArchiveFacts {
+  /** A process of the attempt, or a check on it, lives or may live. */
+  inUse: boolean;
+  /** The result is in a snapshot, or the attempt had ended before there was any. */
+  captured: boolean;
+  /** `problems` of harvest.ts. */
+  harvestProblems: readonly string[];
+  /** Milliseconds since 1970. */
+  lastUsed: number;
+  now: number;
+  idleMs: number;
+}
+
+export type ArchiveDecision = { archive: true } | { archive: false; why: string };
+
+/** Whether a workspace may go. Pure. */
+export function archivable(facts: ArchiveFacts): ArchiveDecision {
+  const stay = (why: string): ArchiveDecision => ({ archive: false, why });
+  if (facts.inUse) return stay("in use");
+  if (!facts.captured) return stay("its result is not captured");
+  if (facts.harvestProblems.length > 0) return stay(facts.harvestProblems.join("; "));
+  const idle = facts.now - facts.lastUsed;
+  if (idle < facts.idleMs) return stay(`idle for ${Math.round(idle / 1000)} s only`);
+  return { archive: true };
+}
+
+export interface ArchiveOrder {
+  control: Control;
+  workspace: Workspace;
+  /** Final place of the archive; it does not exist yet, or this is the rest of an archiving cut short. */
+  to: string;
+  merged: boolean;
+}
+
+export interface Archived {
+  /** Paths (from the top of the working tree) copied byte for byte. */
+  kept: string[];
+  /** Ignored files that were listed only. */
+  listed: string[];
+}
+
+/** What an attempt left beside its change; more than this stays where it is. */
+const MAX_LEFT_BYTES = 1024 * 1024 * 1024;
+/** Ignored files (caches, packages) are kept up to this, listed beyond. */
+const MAX_IGNORED_BYTES = 64 * 1024 * 1024;
+/** Parts of an attempt's directory that are not records of it. */
+const NOT_RECORDS = new Set([
+  "work",
+  "index",
+  "sub",
+  "home",
+  "tmp",
+  "cache",
+  "config",
+  "data",
+  "state",
+  "bin",
+]);
+
+/** Archives and removes. FILE_TOO_LARGE: what would be lost is too much to copy; the workspace stays. */
+export async function archive(order: ArchiveOrder): Promise<Archived> {
+  const { workspace, to } = order;
+  if (exists(to)) {
+    // The archive was complete before its name was given.
+    await removeAll(workspace.dir);
+    return { kept: [], listed: [] };
+  }
+  const part = join(dirname(to), `.${basename(to)}.part`);
+  await removeAll(part);
+  try {
+    mkdirSync(part, { recursive: true, mode: 0o700 });
+    copyRecords(workspace.dir, part);
+    const left = order.merged ? { kept: [], listed: [] } : await copyLeft(order, part);
+    writeFileSync(join(part, "left.json"), `${JSON.stringify({ v: 1, ...left })}\n`, { mode: 0o600 });
+    renameSync(part, to);
+    await removeAll(workspace.dir);
+    return left;
+  } catch (error) {
+    await removeAll(part);
+    throw error instanceof BusbarError ? error : ioError("archiving", workspace.dir, error);
+  }
+}
+
+function copyRecords(dir: string, part: string): void {
+  for (const name of readdirSync(dir)) {
+    if (NOT_RECORDS.has(name) || name.startsWith("index.")) continue;
+    copy(Buffer.from(join(dir, name)), Buffer.from(join(part, name)));
+  }
+}
+
+async function copyLeft(order: ArchiveOrder, part: string): Promise<Archived> {
+  const { control, workspace } = order;
+  if (!exists(workspace.work)) return { kept: [], listed: [] };
+  const scratch = join(workspace.dir, "index.archive");
+  const found = await scan({ ...workspace, control, scratch });
+  const changed = found.touched
+    .filter(({ disk }) => disk.is === "file" || disk.is === "link")
+    .map(({ name }) => name);
+  const must = [...changed, ...found.nested, ...found.gitlinks].filter((name) =>
+    exists(nameIn(workspace.work, name)),
+  );
+  const bytes = must.reduce((sum, name) => sum + sizeBelow(nameIn(workspace.work, name), MAX_LEFT_BYTES), 0);
+  if (bytes > MAX_LEFT_BYTES) {
+    const why = `it holds more than ${MAX_LEFT_BYTES} bytes that are nowhere else; look at ${workspace.work} and remove it by hand`;
+    throw new BusbarError("FILE_TOO_LARGE", `archiving ${workspace.dir}: ${why}`, { path: workspace.dir });
+  }
+  const kept = [...must];
+  const listed: string[] = [];
+  let room = MAX_IGNORED_BYTES;
+  for (const name of found.ignored.map((item) => item.replace(/\/$/, ""))) {
+    const size = sizeBelow(nameIn(workspace.work, name), room);
+    if (size > room) listed.push(name);
+    else kept.push(name);
+    if (size <= room) room -= size;
+  }
+  for (const name of kept) copy(nameIn(workspace.work, name), nameIn(join(part, "left"), name));
+  return { kept: kept.map(showName), listed: listed.map(showName) };
+}
+
+/** Files, links (as links) and directories; names are bytes. Pipes, sockets and devices hold nothing to keep. */
+function copy(from: Buffer, to: Buffer): void {
+  const stats = lstatSync(from);
+  mkdirSync(to.subarray(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 });
+  if (stats.isSymbolicLink()) symlinkSync(readlinkSync(from, { encoding: "buffer" }), to);
+  else if (stats.isFile()) copyFileSync(from, to, constants.COPYFILE_FICLONE);
+  else if (stats.isDirectory()) {
+    mkdirSync(to, { mode: 0o700 });
+    for (const name of readdirSync(from, { encoding: "buffer" })) copy(below(from, name), below(to, name));
+  }
+}
+
+function below(dir: Buffer, name: Buffer): Buffer {
+  return Buffer.concat([dir, Buffer.from("/"), name]);
+}
+
+function exists(path: string | Buffer): boolean {
+  return statsOf(path) !== undefined;
+}
+
+function statsOf(path: string | Buffer): Stats | undefined {
+  try {
+    return lstatSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Bytes of a file or of all files below a directory; stops counting beyond `limit`. */
+function sizeBelow(path: Buffer, limit: number): number {
+  const stats = statsOf(path);
+  if (stats === undefined) return 0;
+  if (!stats.isDirectory()) return stats.size;
+  let sum = 0;
+  for (const name of readdirSync(path, { encoding: "buffer" })) {
+    sum += sizeBelow(below(path, name), limit - sum);
+    if (sum > limit) break;
+  }
+  return sum;
+}
