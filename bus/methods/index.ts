@@ -2,6 +2,7 @@
 
 import type { AnyEvent } from "../../schemas/events.ts";
 import type { Handlers } from "../dispatch.ts";
+import { StateTimers } from "../state/timers.ts";
 import { agentHandlers } from "./agent.ts";
 import type { Deps } from "./deps.ts";
 import { AttemptPeers } from "./peers.ts";
@@ -14,9 +15,14 @@ export interface Methods {
   handlers: Handlers;
   /** Name of the registered scheduler. */
   worker(): string | null;
+  /** Ends the timers of leases, retries and checkpoints; call before the store is closed. */
+  stop(): void;
 }
 
-/** Also listens to the store, so that the shims of a cancelled or lost attempt are told to end. */
+/**
+ * Also starts what goes on by itself: the timers of the state, and a listener so that the shims of a cancelled or lost
+ * attempt are told to end.
+ */
 export function makeMethods(parts: Omit<Deps, "workers" | "peers">): Methods {
   const peers = new AttemptPeers();
   const workers = new Workers(parts.store, parts.log);
@@ -34,7 +40,12 @@ export function makeMethods(parts: Omit<Deps, "workers" | "peers">): Methods {
     ...schedulerHandlers(deps),
     ...peopleHandlers(deps),
   };
-  return { handlers, worker: () => workers.current };
+  const timers = new StateTimers({
+    ...parts,
+    set: (fn, ms) => setTimeout(fn, ms).unref(),
+    clear: (handle) => clearTimeout(handle as NodeJS.Timeout | undefined),
+  });
+  return { handlers, worker: () => workers.current, stop: () => timers.stop() };
 }
 
 function endReason(event: AnyEvent): string | undefined {

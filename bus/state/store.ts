@@ -46,6 +46,7 @@ export class Store implements StateStore {
   private inFlight: Promise<unknown> | undefined;
   private checkpointing: Promise<void> | undefined;
   private eventsSince: number;
+  private closed = false;
   readonly counters = { events: 0, accesses: 0, refused: 0, checkpoints: 0, checkpoint_ms: 0 };
 
   private constructor(
@@ -201,6 +202,7 @@ export class Store implements StateStore {
 
   /** Writes what changed since the last one; one at a time. A failure is said in the log: the journal has it all. */
   checkpoint(): Promise<void> {
+    if (this.closed) return Promise.resolve();
     this.checkpointing ??= this.writeCheckpoint().finally(() => {
       this.checkpointing = undefined;
     });
@@ -235,6 +237,7 @@ export class Store implements StateStore {
     await this.journal.close();
     await this.checkpointing;
     await this.checkpoint();
+    this.closed = true;
     this.listeners.clear();
   }
 }

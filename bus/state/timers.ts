@@ -88,9 +88,10 @@ export class StateTimers {
     const ripe = [...this.#due.values()].filter((due) => due.at <= now);
     this.#wakeAt = Number.POSITIVE_INFINITY;
     const ends = await Promise.allSettled(ripe.map((due) => this.#happen(due)));
-    for (const end of ends) {
+    for (const [i, end] of ends.entries()) {
       if (end.status === "rejected")
         log.warn("what was due will be tried again", { why: String(end.reason) });
+      else this.#forget(ripe[i]!); // it happened, or an event of the task will note it anew
     }
     this.#next(ends.some((end) => end.status === "rejected"));
   }
