@@ -14,8 +14,10 @@ import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
 import { jsonLog, type Log, systemClock } from "../schemas/ports.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
+import { makeMethods } from "./methods/index.ts";
 import { busPaths, makePrivateDir } from "./paths.ts";
 import { Store } from "./state/store.ts";
+import { attemptToken } from "./tokens.ts";
 import { VERSION } from "./version.ts";
 
 /** The log is begun anew beyond this; the one before is kept beside it. */
@@ -92,7 +94,17 @@ async function main(argv: string[]): Promise<void> {
     life: randomBytes(4).toString("hex"),
     idleExitMs: words.idleExitMs ?? config.idle_exit_ms,
     openStore: (dir) => Store.open({ dir, clock: systemClock, log }),
-    handlers: () => ({}),
+    methods: (store) =>
+      makeMethods({
+        store,
+        clock: systemClock,
+        log,
+        random: Math.random,
+        config,
+        stateDir: paths.state,
+        runtimeDir: paths.runtime,
+        tokenFor: (role, ref) => attemptToken(store.key, role, ref),
+      }),
   });
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
     process.on(signal, () => void daemon.stop(signal));

@@ -57,10 +57,16 @@ export interface DaemonParts<S extends DaemonStore> {
   life: string;
   idleExitMs: number;
   openStore(dir: string): Promise<S>;
-  /** The handlers that change state; those that only read are made here. */
-  handlers(store: S): Handlers;
+  /** The handlers that change state, and what goes on by itself; those that only read are made here. */
+  methods(store: S): ChangeMethods;
+}
+
+export interface ChangeMethods {
+  handlers: Handlers;
   /** The registered scheduler, for `ping`. */
-  worker?(store: S): string | null;
+  worker(): string | null;
+  /** Called before the store is closed. */
+  stop(): void;
 }
 
 export interface Daemon {
@@ -124,6 +130,7 @@ class Life<S extends DaemonStore> implements Daemon {
   #end!: (why: string) => void;
   #why: string | undefined;
   #store: S | undefined;
+  #methods: ChangeMethods | undefined;
   #blobs: Blobs | undefined;
   #server: BusServer | undefined;
   #claimed: ClaimedSocket | undefined;
@@ -150,7 +157,8 @@ class Life<S extends DaemonStore> implements Daemon {
     const { paths, clock, log, version, life, uid } = this.#parts;
     const store = await this.#parts.openStore(join(paths.state, "bus"));
     this.#store = store;
-    const handlers = { ...this.#parts.handlers(store), ...this.#readers(store), ...this.#ending() };
+    this.#methods = this.#parts.methods(store);
+    const handlers = { ...this.#methods.handlers, ...this.#readers(store), ...this.#ending() };
     const tokens = new Tokens(paths.tokens, store.key, uid);
     const dispatcher = new Dispatcher({ store, handlers, tokens, clock, log, version, life });
     this.#server = new BusServer({ dispatcher, log, clock });
@@ -191,6 +199,7 @@ class Life<S extends DaemonStore> implements Daemon {
     for (const timer of this.#timers) clearInterval(timer);
     await this.#server?.close(why);
     this.#blobs?.close();
+    this.#methods?.stop();
     await this.#store?.close();
     this.#claimed?.remove();
     const there = readEndpoint(paths.endpoint);
@@ -224,12 +233,12 @@ class Life<S extends DaemonStore> implements Daemon {
       blobs: this.#blobs,
       treeOf: (commit) => treeOf(objects, commit),
       clock,
-      facts: () => this.#facts(store),
+      facts: () => this.#facts(),
     });
   }
 
-  #facts(store: S): Omit<Ping, "live_tasks" | "degraded"> {
-    const { paths, version, clock, worker } = this.#parts;
+  #facts(): Omit<Ping, "live_tasks" | "degraded"> {
+    const { paths, version, clock } = this.#parts;
     return {
       name: "busbar",
       version,
@@ -238,7 +247,7 @@ class Life<S extends DaemonStore> implements Daemon {
       uptime_ms: Math.round(clock.monotonic() - this.#started),
       repo: paths.common,
       state_dir: paths.state,
-      worker: worker?.(store) ?? null,
+      worker: this.#methods?.worker() ?? null,
     };
   }
 

@@ -121,8 +121,9 @@ export class Dispatcher {
     const handler = this.#handlers.get(name);
     if (!handler) throw new Error(`no handler for ${name}`);
     const result = handler(call, params);
-    if (name === "register_worker") session.actor = `scheduler:${(params as { worker: string }).worker}`;
-    return result;
+    return name === "register_worker"
+      ? named(session, result, (params as { worker: string }).worker)
+      : result;
   }
 
   #hello(params: Parsed<"hello">, session: Session): HelloAnswer {
@@ -174,7 +175,7 @@ export class Dispatcher {
   /** For an attempt's own calls the record names the attempt; else the task that was asked about. */
   #record(call: Call): void {
     const { params, ...facts } = call.access;
-    const of = call.attempt ?? named(params);
+    const of = call.attempt ?? taskNamed(params);
     this.#parts.store.access({
       actor: call.actor,
       method: call.method.slice(0, METHOD_CHARS),
@@ -184,6 +185,13 @@ export class Dispatcher {
       access: params === undefined ? facts : call.access,
     });
   }
+}
+
+/** Once registered, the scheduler's calls are recorded under its name. */
+async function named(session: Session, registered: unknown, worker: string): Promise<unknown> {
+  const answer = await registered;
+  session.actor = `scheduler:${worker}`;
+  return answer;
 }
 
 function allowed(method: string, session: Session): MethodName {
@@ -237,7 +245,7 @@ function isShort(params: Record<string, unknown>): boolean {
   return chars <= PARAMS_CHARS;
 }
 
-function named(params: unknown): { run?: string; task?: string } {
+function taskNamed(params: unknown): { run?: string; task?: string } {
   const p = (params ?? {}) as { run?: unknown; task?: unknown; task_id?: unknown };
   const task = p.task ?? p.task_id;
   return {
