@@ -128,6 +128,11 @@ export class JournalWriter {
   append(batch: Batch): void {
     if (this.closed)
       throw new BusbarError("SHUTTING_DOWN", "the bus is ending; nothing is recorded any more");
+    if (!batch.durable && this.failure !== undefined && this.queued >= MAX_KEPT_READS) {
+      this.counters.dropped += batch.records.length;
+      if (this.mayProbe()) this.schedule();
+      return;
+    }
     if (this.queued + batch.records.length > MAX_QUEUED_RECORDS) {
       throw new BusbarError(
         "STORAGE",
