@@ -24,6 +24,8 @@ async function main(args: readonly string[]): Promise<number> {
   // Ctrl-C in a terminal and its closing never reach an agent (L1).
   process.on("SIGINT", () => {});
   process.on("SIGHUP", () => {});
+  // Whatever goes wrong in here, the process is not left alone: the error is said and the shim goes on.
+  process.on("uncaughtException", (error) => log.error("a fault of the shim", { why: error.stack }));
   try {
     const cancel = new AbortController();
     process.on("SIGTERM", () => cancel.abort("SIGTERM to the shim"));

@@ -33,9 +33,13 @@ export interface LogSummary {
   tail: string;
 }
 
+/** fs.writeSync, or a disk with faults. */
+type Write = (fd: number, bytes: Buffer, from: number, length: number, at: number | null) => number;
+
 export class BoundedLog {
   readonly #path: string;
   readonly #fd: number;
+  readonly #write: Write;
   readonly #headBytes: number;
   readonly #tailBytes: number;
   #ringFd: number | undefined;
@@ -47,8 +51,13 @@ export class BoundedLog {
   #summary: LogSummary | undefined;
 
   /** Makes the file anew (0600, never through a link). */
-  constructor(path: string, bounds = { head: LOG_HEAD_BYTES, tail: LOG_TAIL_BYTES }) {
+  constructor(
+    path: string,
+    bounds = { head: LOG_HEAD_BYTES, tail: LOG_TAIL_BYTES },
+    write: Write = writeSync,
+  ) {
     this.#path = path;
+    this.#write = write;
     this.#headBytes = bounds.head;
     this.#tailBytes = bounds.tail;
     this.#fd = create(path);
@@ -90,7 +99,7 @@ export class BoundedLog {
     let done = 0;
     try {
       while (done < bytes.length)
-        done += writeSync(fd, bytes, done, bytes.length - done, at === null ? null : at + done);
+        done += this.#write(fd, bytes, done, bytes.length - done, at === null ? null : at + done);
     } catch {
       this.#lost += bytes.length - done;
     }

@@ -19,6 +19,8 @@ import { isAlive, type Tree } from "./tree.ts";
 /** Between two looks whether all are gone. */
 const LOOK_FIRST_MS = 5;
 const LOOK_MAX_MS = 50;
+/** A fork bomb must not become a report of megabytes. */
+const MAX_LISTED = 200;
 
 export interface Named {
   pid: number;
@@ -90,7 +92,7 @@ export class Supervision {
       signal: this.#exit?.signal ?? null,
       killed_with: this.#killedWith,
       leftovers: [...this.#leftovers.values()],
-      survivors: survivors.map((p) => ({ pid: p.pid, command: commandOf(p.pid) })),
+      survivors: survivors.slice(0, MAX_LISTED).map((p) => ({ pid: p.pid, command: commandOf(p.pid) })),
       ...(this.#detail === undefined ? {} : { detail: this.#detail }),
     };
   }
@@ -118,7 +120,11 @@ export class Supervision {
     const left = this.#tree.scan();
     if (this.#exit)
       for (const proc of left)
-        if (proc.pid !== this.#tree.root.pid && !this.#leftovers.has(proc.pid))
+        if (
+          proc.pid !== this.#tree.root.pid &&
+          this.#leftovers.size < MAX_LISTED &&
+          !this.#leftovers.has(proc.pid)
+        )
           this.#leftovers.set(proc.pid, { pid: proc.pid, command: commandOf(proc.pid) });
     return left;
   }

@@ -91,8 +91,10 @@ class JobRun {
 
   async run(): Promise<number> {
     writeDurably(this.#pidPath(), this.#self);
-    this.#edge.cancel.addEventListener("abort", () => this.#cancel(String(this.#edge.cancel.reason)));
-    const answer = await this.#link.register(REGISTER_WAIT_MS, this.#edge.cancel);
+    const { cancel } = this.#edge;
+    if (cancel.aborted) this.#cancel(String(cancel.reason));
+    else cancel.addEventListener("abort", () => this.#cancel(String(cancel.reason)));
+    const answer = await this.#link.register(REGISTER_WAIT_MS, cancel);
     if (answer.kind === "fenced") {
       this.#edge.log.warn("the bus does not want this attempt; nothing is started", this.#ids());
       this.#link.close();

@@ -1,13 +1,13 @@
 // The agent's door to the bus: a Unix socket that only this attempt knows. A connection to it *is* the attempt.
 //
-// 1. Listen: directory 0700, socket 0600 from its first moment, path length checked.
+// 1. Listen: directory 0700 and ours, socket 0600 from its first moment, path length checked.
 // 2. For each connection: connect to the bus, say `hello` as agent with this attempt's token, take the answer.
 // 3. From then on bytes go both ways as they are, each side waiting for the other (back-pressure).
 // 4. When the agent has closed its half (`printf ... | nc -U`), the bus side stays until the answers to all lines
 //    are there, for a bounded time.
 // 5. Bus away: tried again for TASK_SOCKET_WAIT_MS, then one JSON-RPC error line, and the connection is closed.
 
-import { chmodSync, mkdirSync, unlinkSync } from "node:fs";
+import { mkdirSync, statSync, unlinkSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { BusbarError, type ErrorCode, ioError, toWireError } from "../schemas/errors.ts";
@@ -37,7 +37,7 @@ export interface TaskSocket {
   close(): void;
 }
 
-/** Throws SOCKET_PATH_TOO_LONG or IO. */
+/** Throws SOCKET_PATH_TOO_LONG, UNSAFE_DIRECTORY or IO. */
 export async function openTaskSocket(options: TaskSocketOptions): Promise<TaskSocket> {
   const { path } = options;
   const bytes = Buffer.byteLength(path);
@@ -70,8 +70,11 @@ function prepare(path: string): void {
   const dir = dirname(path);
   try {
     mkdirSync(dir, { recursive: true, mode: 0o700 });
-    chmodSync(dir, 0o700);
+    const { uid, mode } = statSync(dir);
+    if (uid !== process.getuid?.() || (mode & 0o077) !== 0)
+      throw new BusbarError("UNSAFE_DIRECTORY", `opening the task socket: ${dir} is open to others`, { dir });
   } catch (error) {
+    if (error instanceof BusbarError) throw error;
     throw ioError("making the directory of the task socket", dir, error);
   }
   remove(path); // of an earlier shim of this same attempt

@@ -1,10 +1,12 @@
 // The shim on ordinary programs: exit codes, output, environment, files, exactly as its contract says.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { type ShimRun, shimWorld } from "../helpers/shim-run.ts";
+import { type ShimRun, shimBundle, shimWorld } from "../helpers/shim-run.ts";
+import { until } from "../helpers/wait.ts";
 
 const sh = (line: string) => ["/bin/sh", "-c", line];
 const pidFile = (run: ShimRun) => JSON.parse(readFileSync(join(run.job.dir, "shim.json"), "utf8"));
@@ -105,7 +107,7 @@ test("L2: open files are limited, soft and hard alike; a CPU limit is named as t
   assert.equal(run.log(), "100\n100\n0\n");
   assert.equal(outcome.reason, "limit");
   assert.match(outcome.detail ?? "", /cpu_s/);
-  assert.ok(outcome.cpu_ms >= 900, `cpu_ms ${outcome.cpu_ms}`);
+  assert.ok(outcome.cpu_ms >= 500, `cpu_ms ${outcome.cpu_ms}`);
 });
 
 test("heartbeats carry the use of the whole tree", async (t) => {
@@ -119,3 +121,37 @@ test("heartbeats carry the use of the whole tree", async (t) => {
   );
   assert.ok(outcome.peak_rss > 0);
 });
+
+test("performance E: the program needs nothing but a few modules of Node, and little memory of its own", async (t) => {
+  const used = new Set(
+    [
+      ...shimBundle()
+        .toString()
+        .matchAll(/require\("([^"]+)"\)/g),
+    ].map((m) => m[1]),
+  );
+  const allowed = ["buffer", "child_process", "fs", "net", "path"].map((name) => `node:${name}`);
+  assert.deepEqual(
+    [...used].filter((name) => !allowed.includes(name ?? "")),
+    [],
+  );
+  const world = await shimWorld(t);
+  const run = world.start(world.job(sh('while ! [ -e "$W/go" ]; do sleep 0.05; done')));
+  await until("some heartbeats", () => world.bus.of("heartbeat").length > 3);
+  const bare = spawn(process.execPath, ["-e", "require('net').createServer().listen(process.env.S)"], {
+    env: { S: join(world.dir, "bare.sock") },
+    stdio: "ignore",
+  });
+  t.after(() => bare.kill("SIGKILL"));
+  await until("the bare program", () => existsSync(join(world.dir, "bare.sock")));
+  const own = anonymousKb(run.child.pid);
+  const floor = anonymousKb(bare.pid);
+  t.diagnostic(`own memory ${own} kB, of a bare Node with net ${floor} kB`);
+  assert.ok(own < floor + 2_500, `${own} kB against ${floor} kB`);
+  writeFileSync(join(world.dir, "go"), "");
+  await run.end();
+});
+
+function anonymousKb(pid: number | undefined): number {
+  return Number(/^Anonymous:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/smaps_rollup`, "latin1"))?.[1]);
+}

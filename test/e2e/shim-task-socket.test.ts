@@ -1,10 +1,11 @@
 // The agent's door: through its socket an agent speaks to the bus as its own attempt, with nothing to prove.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, statSync } from "node:fs";
-import { connect } from "node:net";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { connect, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import test, { type TestContext } from "node:test";
+import { MAX_TASK_CONNECTIONS } from "../../schemas/limits.ts";
 import { shimWorld, type World } from "../helpers/shim-run.ts";
 import { until } from "../helpers/wait.ts";
 
@@ -35,7 +36,7 @@ function ask(door: string, text: string): Promise<string> {
 }
 const request = (id: number, params: object = {}) =>
   `${JSON.stringify({ jsonrpc: "2.0", id, method: "get_task", params })}\n`;
-const finish = async (world: World) => (await import("node:fs")).writeFileSync(join(world.dir, "go"), "");
+const finish = (world: World) => writeFileSync(join(world.dir, "go"), "");
 
 test("a connection is the attempt: greeted by the shim, bytes passed as they are, gone at the end", async (t) => {
   const { world, door, run } = await withDoor(t);
@@ -53,7 +54,7 @@ test("a connection is the attempt: greeted by the shim, bytes passed as they are
   );
   const call = world.bus.of("get_task")[0];
   assert.deepEqual([call?.role, call?.token], ["agent", "agent-token-0123456789"]);
-  await finish(world);
+  finish(world);
   await run.end();
   assert.equal(existsSync(door), false);
 });
@@ -63,7 +64,7 @@ test("large answers come through a slow reader whole", async (t) => {
   world.bus.answers.set("get_task", () => "y".repeat(3_000_000));
   const answer = JSON.parse(await ask(door, request(1)));
   assert.equal(answer.result.length, 3_000_000);
-  await finish(world);
+  finish(world);
   await run.end();
 });
 
@@ -73,7 +74,7 @@ test("the bus is away for a moment: the connection waits for it", async (t) => {
   const answer = ask(door, request(7));
   await world.bus.up();
   assert.equal(JSON.parse(await answer).id, 7);
-  await finish(world);
+  finish(world);
   await run.end();
 });
 
@@ -82,7 +83,7 @@ test("a refused greeting is one JSON-RPC error line", async (t) => {
   world.bus.refusals.set("hello", { code: "FENCED", times: 1 });
   const answer = JSON.parse(await ask(door, request(1)));
   assert.deepEqual([answer.id, answer.error.data.code], [null, "FENCED"]);
-  await finish(world);
+  finish(world);
   await run.end();
 });
 
@@ -110,4 +111,28 @@ test("case 64 socket-path-too-long: a task socket that cannot be opened is spawn
   const outcome = await world.start(world.job(["/bin/true"], { task_socket: door })).end();
   assert.equal(outcome.reason, "spawn_failed");
   assert.match(outcome.detail ?? "", /at most 107/);
+});
+
+test("a task socket in a directory that is open to others is refused", async (t) => {
+  const world = await shimWorld(t);
+  const dir = join(world.dir, "open");
+  mkdirSync(dir);
+  chmodSync(dir, 0o755);
+  const outcome = await world.start(world.job(["/bin/true"], { task_socket: join(dir, "s") })).end();
+  assert.equal(outcome.reason, "spawn_failed");
+  assert.match(outcome.detail ?? "", /is open to others/);
+});
+
+test("one agent may hold so many connections and no more; the others go on", async (t) => {
+  const { world, door, run } = await withDoor(t);
+  const held: Socket[] = [];
+  t.after(() => held.forEach((socket) => void socket.destroy()));
+  for (let i = 0; i < MAX_TASK_CONNECTIONS; i++) held.push(connect(door));
+  await until("all of them", () => world.bus.of("hello").length === 1 + MAX_TASK_CONNECTIONS);
+  const refused = JSON.parse(await ask(door, ""));
+  assert.equal(refused.error.data.code, "FORBIDDEN");
+  held.pop()?.destroy();
+  await until("a free place", async () => JSON.parse(await ask(door, request(5))).id === 5);
+  finish(world);
+  await run.end();
 });

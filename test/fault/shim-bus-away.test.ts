@@ -1,7 +1,7 @@
 // The bus goes and comes back at every moment of a shim's life; the outcome is delivered once it is back (B6).
 
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 import { shimWorld } from "../helpers/shim-run.ts";
@@ -9,12 +9,12 @@ import { until } from "../helpers/wait.ts";
 
 /** A process that ends when the file `go` is there. */
 const WAITS = ["/bin/sh", "-c", 'touch "$W/running"; while ! [ -e "$W/go" ]; do sleep 0.02; done; echo done'];
-const go = async (dir: string) => (await import("node:fs")).writeFileSync(join(dir, "go"), "");
+const go = (dir: string) => writeFileSync(join(dir, "go"), "");
 
 test("away at the start: nothing is started until it has registered", async (t) => {
   const world = await shimWorld(t);
   await world.bus.down();
-  await go(world.dir);
+  go(world.dir);
   const run = world.start(world.job(WAITS));
   await until("the pid file", () => run.exists("shim.json"));
   await new Promise((resolve) => setTimeout(resolve, 300)); // long enough to start, if it were to
@@ -33,7 +33,7 @@ test("away in the middle: the process goes on, heartbeats come again after a new
   await until("a second register", () => world.bus.of("register").length === 2);
   const beats = world.bus.of("heartbeat").length;
   await until("heartbeats again", () => world.bus.of("heartbeat").length > beats);
-  await go(world.dir);
+  go(world.dir);
   const outcome = await run.end();
   assert.deepEqual([outcome.reason, outcome.exit], ["exit", 0]);
 });
@@ -43,7 +43,7 @@ test("away at the end: outbox and status.done are there, the outcome comes when 
   const run = world.start(world.job(WAITS));
   await until("the process", () => existsSync(join(world.dir, "running")));
   await world.bus.down();
-  await go(world.dir);
+  go(world.dir);
   await until("status.done", () => run.exists("status.done"));
   const kept = run.outbox();
   assert.equal(kept.reason, "exit");

@@ -150,3 +150,17 @@ test("a daemon without the mark in its environment is found by its descent", asy
   assert.ok(outcome.leftovers.some((p) => p.command.includes("sleep 300")));
   assert.equal(outcome.certain, false);
 });
+
+test("the shim itself is killed: shim.json says by which mark its process can be found", async (t) => {
+  const world = await shimWorld(t);
+  const run = world.start(world.job(agent("polite.sh")));
+  await until("the agent", () => run.exists("agent.log") && run.log() === "ready\n");
+  run.child.kill("SIGKILL");
+  await run.exited;
+  const self = JSON.parse(readFileSync(join(run.job.dir, "shim.json"), "utf8"));
+  const found = carriers(self.mark).map((p) => p.pid);
+  assert.ok(found.includes(self.child.pid), `${self.child.pid} among ${found}`);
+  assert.match(self.child.start_time, /^\d+@[0-9a-f-]{36}$/);
+  assert.equal(run.exists("outbox.json"), false);
+  for (const pid of found) process.kill(pid, "SIGKILL");
+});

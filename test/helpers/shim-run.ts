@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdirSync, readFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -24,6 +24,7 @@ export function shimBundle(): Buffer {
   const built = buildSync({
     entryPoints: [join(ROOT, "shim/bus-shim.ts")],
     bundle: true,
+    minify: true,
     platform: "node",
     format: "cjs",
     target: "node20",
@@ -63,7 +64,6 @@ export async function shimWorld(t: TestContext): Promise<World> {
   const world = randomBytes(8).toString("hex");
   const entry = `BB_TEST_WORLD=${world}`;
   const program = join(dir, "bus-shim.cjs");
-  const { writeFileSync } = await import("node:fs");
   writeFileSync(program, shimBundle());
   mkdirSync(join(dir, "a"), { mode: 0o700 });
   mkdirSync(join(dir, "work"));
