@@ -28,7 +28,7 @@ const START_TIMEOUT_MS = 15_000;
 const SILENT_MS = 5_000;
 /** After the scheduler that we started has ended: another one may just be registering. */
 const LOSER_GRACE_MS = 3_000;
-const LOOK_AGAIN_MS = 25;
+const LOOK_AGAIN_MS = 50;
 
 export interface Up {
   ping: Ping;

@@ -36,7 +36,9 @@ export function failureText(error: unknown, { json, debug, p }: FailureOptions):
 
 /** A nearer word of help than the catalogue's may come with the error. */
 function helpOf(error: BusbarError): string {
-  return typeof error.data.help === "string" ? error.data.help : error.help;
+  const help = typeof error.data.help === "string" ? error.data.help : error.help;
+  const { request_id } = error.data;
+  return typeof request_id === "string" ? `${help} (request id ${request_id})` : help;
 }
 
 function extras(error: BusbarError): Record<string, unknown> {

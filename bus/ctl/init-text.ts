@@ -23,8 +23,7 @@ run: ${yaml(run)}
 # workers: 4              # attempts at once; default: by the machine
 # schedule: waves         # default: eager - a task starts as soon as what it needs has landed
 
-${gateText(proposal)}
-${sharedText(proposal)}
+${gateText(proposal)}${sharedText(proposal)}
 defaults:
   timeout: 10m
   retries: 2
@@ -68,19 +67,19 @@ function sharedText(proposal: Proposal): string {
   const lines: string[] = [];
   if (proposal.serial.length > 0) {
     lines.push(
+      "",
       "# Tasks that may touch one of these go one after the other.",
       `serial: ${list(proposal.serial)}`,
-      "",
     );
   }
   if (proposal.protect.length > 0) {
     lines.push(
+      "",
       "# Restored from the base before every check: no task can bend what judges it.",
       `protect: ${list(proposal.protect)}`,
-      "",
     );
   }
-  return lines.join("\n");
+  return lines.length === 0 ? "" : `${lines.join("\n")}\n`;
 }
 
 /** Works as it is, without any agent or key; then it is edited. */

@@ -26,6 +26,8 @@ export class LogFile {
   /** Goes to the beginning of the last `lines` lines, reading backwards in pieces. */
   tail(lines: number): void {
     let end = this.#size();
+    this.#at = end;
+    if (lines <= 0) return;
     let missing = lines;
     const piece = Buffer.alloc(PIECE_BYTES);
     // A line end at the very end of the file ends the last line; it does not begin another.

@@ -18,6 +18,8 @@ import { millis } from "./render/time.ts";
 
 const RECONNECT_MS = 30_000;
 const LOOK_MS = 5_000;
+/** A replay that sends nothing for this long is over. */
+const QUIET_MS = 150;
 
 export type RunState = Result<"get_run">;
 
@@ -76,6 +78,7 @@ class Follower {
   readonly #rows = new Map<string, Row>();
   #model: Model | undefined;
   #tasksAt = 0;
+  #behind = false;
   #timer: NodeJS.Timeout | undefined;
   /** Wakes the loop: a record came, or time to look. */
   #wake: () => void = () => {};
@@ -91,6 +94,7 @@ class Follower {
     const { run, sink } = this.#options;
     const state = await this.#read();
     if (this.seen < 0) this.seen = state.seq;
+    this.#behind = this.seen < state.seq;
     sink.begin(this.#fresh(state), first);
     this.#bus.on("event", (record) => this.#take(record));
     await this.#bus.call("subscribe", { run, from_seq: this.seen });
@@ -100,7 +104,10 @@ class Follower {
       if (this.#dirty && this.#resting()) {
         this.#dirty = false;
         const end = await this.#read();
-        if (this.#ended(end)) return end;
+        if (this.#ended(end)) {
+          await this.#caughtUp();
+          return end;
+        }
       }
       const woken = new Promise<"woken">((resolve) => {
         this.#wake = () => resolve("woken");
@@ -108,6 +115,14 @@ class Follower {
       if (this.#dirty && this.#resting()) continue;
       const why = await Promise.race([woken, lost, this.#options.left]);
       if (why !== "woken") return why;
+    }
+  }
+
+  /** After a reconnection the records that were missed come after the rows: they are still told. */
+  async #caughtUp(): Promise<void> {
+    for (let before = -1; this.#behind && before < this.seen; ) {
+      before = this.seen;
+      await pause(QUIET_MS);
     }
   }
 

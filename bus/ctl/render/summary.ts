@@ -30,7 +30,7 @@ export function endLines(end: RunEnd, now: number, p: Palette, width: number): s
   const took = duration(lastMoment(tasks, now) - millis(run.created));
   const tally = `${summary.merged} of ${summary.total} merged in ${took}`;
   const whole = summary.merged === summary.total;
-  lines.push("", `${p.bold(run.run)}: ${whole ? p.green(tally) : p.yellow(tally)}, ${summary.status}`);
+  lines.push("", `${p.bold(run.run)}: ${whole ? p.green(tally) : `${p.yellow(tally)}, ${summary.status}`}`);
   lines.push(...gateLines(summary, p), ...landedLines(run, summary, p));
   lines.push(...adviceLines(tasks, p));
   return lines;
@@ -46,7 +46,7 @@ export function taskTable(tasks: readonly Task[], now: number, p: Palette, width
       { text: sign(shown, { ...p, ...PLAIN }), paint },
       { text: shown, paint },
       row.task,
-      String(row.wave),
+      String(row.wave + 1),
       row.attempt === 0 ? "" : `#${row.attempt}`,
       row.detail,
       row.since === 0 ? "" : duration(now - row.since),

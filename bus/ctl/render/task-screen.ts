@@ -52,7 +52,7 @@ function specLines(task: Task, run: Run, p: Palette, width: number): string[] {
     ],
     [
       "place",
-      `wave ${task.wave}, priority ${spec.priority}, base ${run.spec.base_name} ${run.spec.base.slice(0, 10)}`,
+      `wave ${task.wave + 1}, priority ${spec.priority}, base ${run.spec.base_name} ${run.spec.base.slice(0, 10)}`,
     ],
     ["feedback", task.feedback === undefined ? "" : oneLine(task.feedback)],
   ];
