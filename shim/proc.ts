@@ -101,10 +101,10 @@ export function pageBytes(): number {
   return 2 ** Math.round(Math.log2(ratio));
 }
 
-/** Identity of a process beyond its number: clock ticks since boot, and which boot. */
+/** Identity of a process beyond its number, `BOOT_ID:TICKS`: which boot, and clock ticks since then. */
 export function startTime(pid: number): string {
   const boot = read("/proc/sys/kernel/random/boot_id")?.toString("latin1").trim() ?? "unknown";
-  return `${readProc(pid)?.start ?? 0}@${boot}`;
+  return `${boot}:${readProc(pid)?.start ?? 0}`;
 }
 
 function read(path: string): Buffer | undefined {
