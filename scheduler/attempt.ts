@@ -112,7 +112,10 @@ export class AttemptRunner {
 
   async #keepOnly(at: Concluding): Promise<void> {
     if (at.attempt.abort.signal.reason === DETACH) return;
-    const { version, changed } = await keep(at);
+    // With the versions that were published meanwhile, if the bus can be asked.
+    const { run, task: id } = at.attempt.ref;
+    const newest = await at.kit.bus.call("get_task", { run, task: id }).catch(() => undefined);
+    const { version, changed } = await keep({ ...at, task: newest?.task ?? at.task });
     at.kit.log.info("attempt ended by the bus; its work is kept", {
       ...at.attempt.ref,
       version,

@@ -20,6 +20,8 @@ import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { WorkerAnswer } from "../schemas/methods.ts";
 import { type Log, systemClock } from "../schemas/ports.ts";
 import { openControl } from "./control.ts";
+import { housekeeper } from "./gc.ts";
+import { runGc } from "./gc-program.ts";
 import type { Kit } from "./kit.ts";
 import { type ShimProgram, shimProgram } from "./launch.ts";
 import { startTime } from "./liveness.ts";
@@ -39,18 +41,31 @@ const DRAIN_LIMIT_MS = 60_000;
 interface Arguments {
   repo: string;
   shim: ShimProgram;
+  /** Collect once and end. */
+  gc: { dry: boolean; idleS: number | undefined } | undefined;
 }
 
 function readArguments(argv: readonly string[]): Arguments {
   const { values } = parseArgs({
     args: [...argv],
-    options: { repo: { type: "string" }, shim: { type: "string" } },
+    options: {
+      repo: { type: "string" },
+      shim: { type: "string" },
+      gc: { type: "boolean" },
+      json: { type: "boolean" },
+      "dry-run": { type: "boolean" },
+      "idle-s": { type: "string" },
+    },
     strict: true,
   });
-  if (values.repo === undefined)
-    throw new BusbarError("USAGE", "usage: scheduler --repo COMMON_DIR [--shim PROGRAM]");
+  const usage = (text: string) =>
+    new BusbarError("USAGE", `${text}; usage: scheduler --repo COMMON_DIR [--shim PROGRAM]`);
+  if (values.repo === undefined) throw usage("--repo is missing");
+  const idle = values["idle-s"];
+  if (idle !== undefined && !/^\d{1,9}$/.test(idle)) throw usage("--idle-s must be a number");
   const shim = values.shim === undefined ? shimProgram() : { node: process.execPath, args: [values.shim] };
-  return { repo: values.repo, shim };
+  const idleS = idle === undefined ? undefined : Number(idle);
+  return { repo: values.repo, shim, gc: values.gc ? { dry: values["dry-run"] ?? false, idleS } : undefined };
 }
 
 /** The host's name as a worker id; the same after a restart, so that its attempts are found again. */
@@ -167,7 +182,7 @@ class Scheduler {
       versions: { node: process.version, git: facts.gitVersion },
     };
     this.#kit = kit;
-    this.#engine = new Engine({ kit, processes, leaseMs: answer.lease_ms });
+    this.#engine = new Engine({ kit, processes, leaseMs: answer.lease_ms, housekeeping: housekeeper(kit) });
     log.info("scheduler at work", {
       worker: this.#worker,
       pid: process.pid,
@@ -202,7 +217,13 @@ class Scheduler {
 }
 
 async function main(): Promise<number> {
-  const scheduler = new Scheduler(readArguments(process.argv.slice(2)));
+  const args = readArguments(process.argv.slice(2));
+  if (args.gc) {
+    const answer = await runGc({ repo: args.repo, ...args.gc });
+    await new Promise((written) => process.stdout.write(`${JSON.stringify(answer)}\n`, written));
+    return 0;
+  }
+  const scheduler = new Scheduler(args);
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
     process.once(signal, () => void scheduler.stop(true));
   process.on("unhandledRejection", (error) => scheduler.report(error));

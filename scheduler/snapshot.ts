@@ -1,16 +1,27 @@
 // A workspace as it is now, as a snapshot: the agent's own commits kept, the content captured by scope.
 
+import { join } from "node:path";
 import type { Run, Task } from "../schemas/task.ts";
 import type { Canaries } from "./canary.ts";
 import { commitMessage } from "./candidate.ts";
 import { type Captured, capture } from "./capture.ts";
 import type { CheckoutWatch } from "./checkout-watch.ts";
+import { writeJson } from "./edges.ts";
 import { harvest } from "./harvest.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { inScope } from "./scope.ts";
 import { scopeOf } from "./scope-rules.ts";
 import { untouchedSetupFiles } from "./setup-files.ts";
 import type { Workspace } from "./workspace.ts";
+
+/** In the attempt's directory: its work was kept, and what of the agent's own commits could not be. */
+export const CAPTURED_FILE = "captured.json";
+export interface CapturedNote {
+  v: 1;
+  version: number;
+  changed: number;
+  problems: string[];
+}
 
 /** An attempt with a workspace, on its way to its settlement. */
 export interface Concluding {
@@ -36,6 +47,8 @@ export async function keep(at: Concluding): Promise<Captured & { version: number
     kit.log.info("the agent's git", { ...ref, anomalies: captured.anomalies });
   if (captured.ignored.length > 0)
     kit.log.info("ignored files stay in the workspace", { ...ref, count: captured.ignored.length });
+  const note: CapturedNote = { v: 1, version, changed: captured.changed.length, problems: kept.problems };
+  writeJson(join(attempt.dir, CAPTURED_FILE), note);
   return { ...captured, version };
 }
 

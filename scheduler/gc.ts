@@ -1,0 +1,143 @@
+// W9: idle workspaces are archived and removed. Called by the slow tick, and by `busctl gc` through gc-program.ts.
+//
+// 1. A candidate is a directory that an attempt of a known task names. What nobody names is never touched.
+// 2. In use: the task runs or waits to land by this attempt, or a process of it lives, or that cannot be known.
+// 3. Captured: snapshot.ts has noted that the attempt's work was kept, and what could not be.
+// 4. Idle since the end of its agent. archive.ts decides (`archivable`) and does it; the reason of a "no" is told.
+
+import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { basename, join } from "node:path";
+import type { Task } from "../schemas/task.ts";
+import { archivable, archive } from "./archive.ts";
+import type { Control } from "./control.ts";
+import { claimFile, FILES } from "./dirs.ts";
+import type { Kit } from "./kit.ts";
+import { findByEnvironment, liveness, readPidFile } from "./liveness.ts";
+import { CAPTURED_FILE, type CapturedNote } from "./snapshot.ts";
+import { DIR_VARIABLE } from "./strays.ts";
+import { openWorkspace, type Workspace } from "./workspace.ts";
+
+export interface GcOrder {
+  control: Control;
+  stateDir: string;
+  tasks: Iterable<Task>;
+  idleMs: number;
+  now: number;
+  /** Only say what would be done. */
+  dry: boolean;
+}
+
+export interface GcAnswer {
+  archived: { workspace: string; task: string; archive: string }[];
+  kept: { workspace: string; why: string }[];
+}
+
+export async function collect(order: GcOrder): Promise<GcAnswer> {
+  const answer: GcAnswer = { archived: [], kept: [] };
+  for (const task of order.tasks)
+    for (const { attempt, workspace } of task.attempts) {
+      if (!existsSync(workspace)) continue;
+      const why = await collectOne(order, task, attempt, workspace);
+      if (why === undefined) {
+        const to = archivePlace(order.stateDir, task.run, workspace);
+        answer.archived.push({ workspace, task: task.spec.id, archive: to });
+      } else answer.kept.push({ workspace, why });
+    }
+  return answer;
+}
+
+/** Why it stays, or undefined when it is gone (or would be). */
+async function collectOne(
+  order: GcOrder,
+  task: Task,
+  attempt: number,
+  dir: string,
+): Promise<string | undefined> {
+  const note = capturedNote(dir);
+  const decision = archivable({
+    inUse: isInUse(task, attempt, dir),
+    captured: note !== undefined || !existsSync(join(dir, "work")),
+    harvestProblems: note?.problems ?? [],
+    lastUsed: lastUsed(dir),
+    now: order.now,
+    idleMs: order.idleMs,
+  });
+  if (!decision.archive) return decision.why;
+  if (order.dry) return undefined;
+  try {
+    const to = archivePlace(order.stateDir, task.run, dir);
+    mkdirSync(join(to, ".."), { recursive: true, mode: 0o700 });
+    await archive({
+      control: order.control,
+      workspace: workspaceAt(dir),
+      to,
+      merged: isMergedBy(task, attempt),
+    });
+    await rm(claimFile(order.stateDir, dir), { force: true });
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+export function archivePlace(stateDir: string, run: string, workspace: string): string {
+  return join(stateDir, "archive", run, basename(workspace));
+}
+
+function isInUse({ state }: Task, attempt: number, dir: string): boolean {
+  if (state.name === "running" && state.attempt === attempt) return true;
+  if (state.name === "passed" && state.attempt === attempt && state.merged === null) return true;
+  if (state.name === "blocked" && state.needs.kind === "review") return true;
+  const shim = readPidFile(join(dir, FILES.pid));
+  if (shim === "unknown" || (shim !== "none" && liveness(shim) !== "dead")) return true;
+  return findByEnvironment(`${DIR_VARIABLE}=${dir}`).length > 0;
+}
+
+function isMergedBy({ state }: Task, attempt: number): boolean {
+  return state.name === "passed" && state.attempt === attempt && state.merged !== null;
+}
+
+function capturedNote(dir: string): CapturedNote | undefined {
+  try {
+    const note = JSON.parse(readFileSync(join(dir, CAPTURED_FILE), "utf8")) as CapturedNote;
+    return note.v === 1 && Array.isArray(note.problems) ? note : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Milliseconds since 1970. */
+function lastUsed(dir: string): number {
+  for (const name of [FILES.done, CAPTURED_FILE, "."]) {
+    const stats = statSync(join(dir, name), { throwIfNoEntry: false });
+    if (stats) return stats.mtimeMs;
+  }
+  return Date.now();
+}
+
+/** A directory whose facts are gone is archived as what stands in it. */
+function workspaceAt(dir: string): Workspace {
+  try {
+    return openWorkspace(dir);
+  } catch {
+    return { dir, work: join(dir, "work"), index: join(dir, "index"), sparse: false, submodules: [] };
+  }
+}
+
+/** A look at a thousand directories takes a moment; idle times are hours. */
+const COLLECT_EVERY_MS = 60_000;
+
+/** For the slow tick. */
+export function housekeeper(kit: Kit): () => Promise<void> {
+  let next = kit.clock.monotonic() + COLLECT_EVERY_MS;
+  return async () => {
+    if (kit.clock.monotonic() < next) return;
+    next = kit.clock.monotonic() + COLLECT_EVERY_MS;
+    const { control, stateDir, clock, config } = kit;
+    const tasks = [...kit.mirror.runs.values()].flatMap((at) => [...at.tasks.values()]);
+    const idleMs = config.gc_idle_s * 1000;
+    const { archived } = await collect({ control, stateDir, tasks, idleMs, now: clock.now(), dry: false });
+    for (const { workspace, archive: to } of archived) kit.log.info("workspace archived", { workspace, to });
+  };
+}
