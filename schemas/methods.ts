@@ -212,7 +212,7 @@ export const METHODS = {
     idempotent: true,
     reads: false,
   }),
-  /** What landed since `base` that the attempt had read or that its snapshot changed. */
+  /** Paths of what landed since `base` that the attempt had read or changed itself, and all tasks landed since. */
   inputs_changed: method<{ paths: string[]; landed_since: string[] }>()({
     roles: ["scheduler"],
     params: z.strictObject({ ...OfAttempt }),

@@ -6,7 +6,7 @@
 //
 // 1. Clone, and commit the plan, its little agents and the gate into the clone (seed/).
 // 2. `busctl plan`, `busctl run`: runs until only tasks are left that wait for a person.
-// 3. A person decides: `busctl grant` for the task that asked for one more file; `busctl run` again comes back to the run.
+// 3. A person decides: `busctl grant` for the task that asked for one more file; `busctl tasks --follow` comes back to the run.
 // 4. The demo checks itself: outcome and causes of every task, the user's side of the clone untouched, the integration
 //    branch green in a clone of its own, the audit log whole.
 // 5. `busctl down`; nothing is left. Exit 0 only when all of that holds.
@@ -69,7 +69,7 @@ async function main() {
 
     say("3. A person decides: one more file for needs_more, then back to the run");
     show(busctl("grant", "demo/needs_more"), [0]);
-    show(await busctl.live("run", plan), [INCOMPLETE]);
+    show(await busctl.live("tasks", "--follow", "--run", "demo"), [INCOMPLETE]);
 
     say("4. What came of it");
     show(busctl("tasks", "--run", "demo"), [0]);

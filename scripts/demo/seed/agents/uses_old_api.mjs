@@ -13,7 +13,7 @@ const name = sentBack
 if (!sentBack) await pause(4_000);
 write(
   "busbar-demo/src/page.mjs",
-  `import { PAGES } from "./base.mjs";
+  `import { PAGES } from "./settings.mjs";
 import { ${name} } from "./slug.mjs";
 
 /** Address of the page with that title. */
