@@ -26,6 +26,8 @@ import { BusbarError, ioError } from "../schemas/errors.ts";
 import type { LaunchHost } from "./launch.ts";
 
 const READ_BYTES = 64 * 1024;
+/** Of coreutils; looked for in the system's own directories only. */
+const MKFIFO = "mkfifo";
 
 /** The bytes that come out of the FIFO; `chunk` is valid only during the call. */
 export interface Output {
@@ -41,7 +43,7 @@ interface Fifo {
 
 function makeFifo(dir: string): Fifo {
   const path = join(dir, `.output-${process.pid}`);
-  const made = spawnSync("mkfifo", ["-m", "600", path], {
+  const made = spawnSync(MKFIFO, ["-m", "600", path], {
     env: { PATH: "/usr/bin:/bin" },
     stdio: ["ignore", "ignore", "pipe"],
   });

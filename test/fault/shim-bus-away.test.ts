@@ -1,7 +1,7 @@
 // The bus goes and comes back at every moment of a shim's life; the outcome is delivered once it is back (B6).
 
 import assert from "node:assert/strict";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 import { shimWorld } from "../helpers/shim-run.ts";
@@ -17,10 +17,12 @@ test("away at the start: nothing is started until it has registered", async (t) 
   go(world.dir);
   const run = world.start(world.job(WAITS));
   await until("the pid file", () => run.exists("shim.json"));
-  await new Promise((resolve) => setTimeout(resolve, 300)); // long enough to start, if it were to
   assert.equal(existsSync(join(world.dir, "running")), false);
   await world.bus.up();
   assert.equal((await run.end()).exit, 0);
+  const asked = world.bus.of("register")[0]?.at ?? Number.POSITIVE_INFINITY;
+  const started = statSync(join(world.dir, "running")).mtimeMs + 10; // file times are a few ms behind
+  assert.ok(started >= asked, `started at ${started}, registered at ${asked}`);
   assert.equal(run.log(), "done\n");
 });
 
