@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { applyTask } from "../../bus/state/task-machine.ts";
 import { isCode } from "../../schemas/errors.ts";
 import type { TaskEvent } from "../../schemas/events.ts";
-import type { Evidence, SnapshotInfo, Task, TaskState } from "../../schemas/task.ts";
+import type { Evidence, Need, SnapshotInfo, Task, TaskState } from "../../schemas/task.ts";
 import { BASE, oid, taskSpec } from "../helpers/state.ts";
 
 const AT = "2030-01-01T00:00:00.000Z";
@@ -29,7 +29,7 @@ const blocked = (needs: Extract<TaskState, { name: "blocked" }>["needs"]): TaskS
 });
 const UPSTREAM = { kind: "upstream", root: "x", state: "blocked", cause: "c" } as const;
 const USED = { kind: "retries_used", cause: "check", evidence: EVIDENCE } as const;
-const FILES = { kind: "files", paths: ["p"], reason: "" } as const;
+const FILES: Need = { kind: "files", paths: ["p"], reason: "" };
 const REVIEW = { kind: "review", snapshot: SHOT } as const;
 
 /** Every state, in the kinds that the machine tells apart. */
