@@ -1,7 +1,8 @@
 // One persistent `git cat-file --batch` child: object ids in, objects out, in the order asked.
 //
 // 1. Started at the first request; requests are written as they come and answered in order (pipelined).
-// 2. `<oid> missing` is an answer. A blob beyond `maxBytes` is an answer too: its bytes are not waited for, the
+// 2. `<oid> missing` is an answer; git gives it for a loose object that it cannot unpack too, so the file is
+//    looked for. A blob beyond `maxBytes` is an answer too: its bytes are not waited for, the
 //    child is replaced.
 // 3. When the child dies, the first unanswered request is the suspect: git ends at an object that it cannot
 //    read. It is asked once more in a new child; if that dies too, the object is damaged. The others are asked
@@ -11,6 +12,8 @@
 // Only full object ids reach git, never a revision expression (case 45 get-file-escape).
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { BusbarError } from "../schemas/errors.ts";
 import { isOid } from "../schemas/ids.ts";
@@ -108,13 +111,20 @@ export class CatFile {
     this.#watch();
     this.#reader.push(chunk);
     for (let object = this.#reader.next(); object; object = this.#reader.next()) {
-      this.#queue.shift()?.resolve(object);
+      const request = this.#queue.shift();
+      if (object.kind === "missing" && request && this.#isLoose(request.oid))
+        request.reject(damaged(request.oid, "its file is there, but git cannot read it"));
+      else request?.resolve(object);
       if (object.kind === "too_large") {
         this.#replace();
         break;
       }
     }
     if (this.#queue.length === 0) this.#unwatch();
+  }
+
+  #isLoose(oid: string): boolean {
+    return existsSync(join(this.#gitDir, "objects", oid.slice(0, 2), oid.slice(2)));
   }
 
   #replace(): void {
