@@ -8,6 +8,7 @@ export type Liveness = "alive" | "dead" | "unknown";
 /** What a shim writes about itself before it starts anything. */
 export interface PidFile {
   pid: number;
+  /** `BOOT_ID:TICKS`. */
   start_time: string;
 }
 
@@ -33,8 +34,18 @@ export function liveness(process: PidFile): Liveness {
   const stat = readStat(process.pid);
   if (stat === "none") return "dead";
   if (stat === undefined) return "unknown";
-  if (stat.dead || !process.start_time.endsWith(stat.start)) return "dead";
-  return "alive";
+  const [boot = "", ticks = ""] = process.start_time.split(":");
+  if (stat.dead || ticks !== stat.start) return "dead";
+  const now = bootId();
+  return now === undefined ? "unknown" : now === boot ? "alive" : "dead";
+}
+
+function bootId(): string | undefined {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim();
+  } catch {
+    return undefined;
+  }
 }
 
 /** Start time of a process in clock ticks since boot, as /proc says it; undefined when there is none. */
