@@ -200,7 +200,8 @@ class Life<S extends DaemonStore> implements Daemon {
     await this.#server?.close(why);
     this.#blobs?.close();
     this.#methods?.stop();
-    await this.#store?.close();
+    // Without the lock the state may belong to another bus already: not one more byte is written.
+    if (this.#lock.stillOurs()) await this.#store?.close();
     this.#claimed?.remove();
     const there = readEndpoint(paths.endpoint);
     const { pid, start_time } = this.#endpoint ?? {};
