@@ -104,7 +104,7 @@ const WATCH: readonly VerbDef[] = [
       { name: "request-id", value: "X", help: "audit: only this request" },
       { name: "since", value: "T", help: "audit: from then on; ISO time, or 10m, 2h, 1d ago" },
       { name: "until", value: "T", help: "audit: up to then" },
-      { name: "limit", short: "n", value: "N", help: "audit: at most so many records (default 1000)" },
+      { name: "limit", short: "n", value: "N", help: "audit: the last N records (default 1000)" },
       { name: "newest", help: "audit: the newest first" },
     ],
     more: ["Exit codes: 0, 2 unknown run or task, 3 the bus does not run here (nothing is started)."],

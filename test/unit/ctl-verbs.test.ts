@@ -110,7 +110,6 @@ test("O1: tasks --audit passes the filters on and prints one record a line", asy
   const bus = busOf(ALL, {
     query_audit: () => ({
       records: [
-        record(3, "done", { type: "task.ready" }),
         {
           ...record(4, "done", undefined),
           kind: "access",
@@ -118,6 +117,7 @@ test("O1: tasks --audit passes the filters on and prints one record a line", asy
           access: { path: "a\nb" },
           response_time_ms: 0.5,
         },
+        record(3, "done", { type: "task.ready" }),
       ],
     }),
   });
@@ -129,7 +129,7 @@ test("O1: tasks --audit passes the filters on and prints one record a line", asy
     task: "done",
     method: "get_file",
     since: new Date(T0 + 10_000 - 600_000).toISOString(),
-    newest: false,
+    newest: true,
     limit: 5,
   });
   const lines = ctx.written().trimEnd().split("\n");

@@ -1,4 +1,5 @@
-// `tasks --audit`: the log, filtered by the bus; human lines, or one JSON record a line.
+// `tasks --audit`: the log, filtered by the bus; human lines, or one JSON record a line. Like `journalctl -n`: the
+// last records, in the order in which things happened.
 
 import type { JournalRecord } from "../../../schemas/events.ts";
 import type { Params } from "../../../schemas/methods.ts";
@@ -75,25 +76,34 @@ async function about(bus: Bus, args: Args, address: Address | undefined): Promis
   return named === undefined || named === "all" ? {} : { run: (await resolveRun(bus, named)).run };
 }
 
-/** Prints up to `limit` records; answers the last sequence number. */
-async function pages(ctx: Ctx, bus: Bus, query: Query, limit: number, newest: boolean): Promise<number> {
-  let left = limit;
-  let last = 0;
-  let after: number | undefined;
-  while (left > 0) {
+/**
+ * Prints the last `limit` records that match, the oldest of them first (with `newest` the newest first).
+ * Answers the last sequence number; undefined when nothing matched.
+ */
+async function pages(
+  ctx: Ctx,
+  bus: Bus,
+  query: Query,
+  limit: number,
+  newest: boolean,
+): Promise<number | undefined> {
+  const found: JournalRecord[] = [];
+  let before: number | undefined;
+  for (let left = limit; left > 0; left = limit - found.length) {
     const answer = await bus.call("query_audit", {
       ...query,
-      newest,
+      newest: true,
       limit: Math.min(left, PAGE),
-      ...(after === undefined ? {} : { after_seq: after }),
+      ...(before === undefined ? {} : { after_seq: before }),
     });
-    for (const record of answer.records) await show(ctx, record);
-    last = answer.records.at(-1)?.seq ?? last;
-    left -= answer.records.length;
+    found.push(...answer.records);
     if (answer.next === undefined || answer.records.length === 0) break;
-    after = answer.next;
+    before = answer.next;
   }
-  return last;
+  if (!newest) found.reverse();
+  for (const record of found) await show(ctx, record);
+  const last = found.at(newest ? 0 : -1);
+  return last?.seq;
 }
 
 async function show(ctx: Ctx, record: JournalRecord): Promise<void> {

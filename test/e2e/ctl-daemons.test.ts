@@ -1,0 +1,115 @@
+// busctl and the programs behind it: up and down, races, a holder that is stopped, a bus that is killed.
+
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { startTimeOf } from "../../bus/client/identity.ts";
+import { until } from "../helpers/wait.ts";
+import { makeWorld } from "../helpers/world.ts";
+
+const alive = (pid: number) => startTimeOf(pid) !== "";
+
+test("case 62 stale-socket: nothing runs: said within 2 s, exit 3, nothing started; up works; down ends both", async (t) => {
+  const w = makeWorld(t);
+  const before = await w.busctl(["tasks"]);
+  assert.equal(before.code, 3);
+  assert.match(before.err, /not running/);
+  assert.ok(before.ms < 2_000, `${before.ms} ms`);
+  assert.equal(existsSync(join(w.repo, ".git/busbar/endpoint.json")), false);
+  const json = await w.busctl(["tasks", "--json"]);
+  assert.equal(JSON.parse(json.err).error.code, "BUS_AWAY");
+
+  const up = await w.busctl(["up", "--json"]);
+  assert.equal(up.code, 0, up.err);
+  const facts = JSON.parse(up.out);
+  assert.deepEqual(facts.started, ["bus", "scheduler"]);
+  assert.equal(facts.sandbox, "off");
+  assert.equal(statSync(facts.socket).mode & 0o777, 0o600);
+  assert.match((await w.busctl(["up"])).out, /already running, pid \d+/);
+
+  const down = await w.busctl(["down", "--json"]);
+  assert.deepEqual(JSON.parse(down.out), { down: true, was_running: true, survivors: [] });
+  assert.equal(alive(facts.pid), false);
+  assert.equal((await w.busctl(["tasks"])).code, 3);
+  assert.equal((await w.busctl(["down"])).code, 0);
+});
+
+test("case 63 two-daemons: 12 at once from four paths start exactly one bus, and all succeed", async (t) => {
+  const w = makeWorld(t);
+  mkdirSync(join(w.repo, "sub"));
+  symlinkSync(w.repo, join(w.W, "link"));
+  w.git("worktree", "add", "-q", "--detach", "../side");
+  const places = ["repo", "repo/sub", "link", "side"];
+  const all = await Promise.all(
+    Array.from({ length: 12 }, (_, i) =>
+      w.busctl(["up", "--json"], { cwd: join(w.W, places[i % places.length] ?? "repo") }),
+    ),
+  );
+  assert.deepEqual(
+    all.map((one) => one.code),
+    all.map(() => 0),
+    all.map((one) => one.err).join(""),
+  );
+  const pids = new Set(all.map((one) => JSON.parse(one.out).pid));
+  assert.equal(pids.size, 1);
+  const started = all.filter((one) => JSON.parse(one.out).started.includes("bus"));
+  assert.equal(started.length, 1);
+});
+
+test("case 63 two-daemons: a stopped bus is named by its pid and never replaced; afterwards all goes on", async (t) => {
+  const w = makeWorld(t);
+  const { pid } = JSON.parse((await w.busctl(["up", "--json"])).out);
+  process.kill(pid, "SIGSTOP");
+  t.after(() => {
+    if (alive(pid)) process.kill(pid, "SIGCONT");
+  });
+  const plan = w.plan([{ id: "a", command: "echo a > a.txt" }]);
+  const [tasks, up, run] = await Promise.all([
+    w.busctl(["tasks"]),
+    w.busctl(["up"]),
+    w.busctl(["run", plan]),
+  ]);
+  process.kill(pid, "SIGCONT");
+  for (const one of [tasks, up, run]) {
+    assert.equal(one.code, 3, one.err);
+    assert.match(one.err, new RegExp(`not answering: process ${pid} holds the lock`));
+  }
+  const after = await w.run([{ id: "a", command: "echo a > a.txt" }]);
+  assert.equal(after.code, 0, after.err);
+  assert.equal(JSON.parse((await w.busctl(["up", "--json"])).out).pid, pid);
+});
+
+test("case 64 socket-path-too-long: a runtime directory too deep is refused with the length; else it is found", async (t) => {
+  const w = makeWorld(t);
+  const deep = join(w.W, "d".repeat(90));
+  const refused = await w.busctl(["up"], { env: { BUSBAR_RUNTIME_DIR: deep } });
+  assert.equal(refused.code, 3);
+  assert.match(refused.err, /socket path is \d+ bytes, limit 107/);
+  assert.deepEqual(
+    readdirSync(w.W).filter((name) => name.startsWith("ddd")),
+    [],
+  );
+  assert.equal((await w.busctl(["up"])).code, 0);
+  const other = await w.busctl(["tasks"], {
+    env: { BUSBAR_RUNTIME_DIR: "/tmp", HOME: "/", XDG_STATE_HOME: "/x" },
+  });
+  assert.equal(other.code, 0, other.err);
+});
+
+test("O8: the bus is killed during a run: busctl starts it again, the run ends green, the agent ran once", async (t) => {
+  const w = makeWorld(t);
+  const agent = w.agent(
+    "slow",
+    `echo x >> ${w.W}/runs; until test -e ${w.W}/go; do sleep 0.1; done; echo a > a.txt`,
+  );
+  const run = w.start(["run", w.plan([{ id: "a", command: agent }])]);
+  await until("the agent runs", () => existsSync(join(w.W, "runs")), 30_000);
+  const { pid } = w.endpoint();
+  process.kill(pid, "SIGKILL");
+  await until("another bus answers", () => w.endpoint().pid !== pid, 20_000);
+  w.sh("touch go");
+  const end = await run.ended;
+  assert.equal(end.code, 0, end.out + end.err);
+  assert.equal(w.sh("wc -l < runs").trim(), "1");
+});
