@@ -42,10 +42,13 @@ export function readyAmong(d: Draft, run: string, ids: Iterable<string>): string
 /** After `task` is done: its dependents, and with waves the next wave when this one is through. */
 export function readyAfter(d: Draft, task: Task): string[] {
   const ready = readyAmong(d, task.run, d.dependents(task.run, task.spec.id));
-  if (d.mustRun(task.run).spec.schedule !== "waves") return ready;
-  const next = d.waves(task.run).find((wave) => wave > task.wave);
-  if (next === undefined || !waveDone(d, task.run, task.wave)) return ready;
-  return [...ready, ...readyAmong(d, task.run, d.waveTasks(task.run, next))];
+  if (d.mustRun(task.run).spec.schedule !== "waves" || !waveDone(d, task.run, task.wave)) return ready;
+  for (const wave of d.waves(task.run)) {
+    if (wave <= task.wave) continue;
+    ready.push(...readyAmong(d, task.run, d.waveTasks(task.run, wave)));
+    if (!waveDone(d, task.run, wave)) break;
+  }
+  return ready;
 }
 
 function waveDone(view: IndexedView, run: string, wave: number): boolean {

@@ -5,7 +5,14 @@ import { showId, taskKey } from "../../schemas/ids.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Random } from "../../schemas/ports.ts";
 import type { Task } from "../../schemas/task.ts";
-import { blockDownstream, openDeps, readyAmong, rootAbove, unblockDownstream } from "./cascade.ts";
+import {
+  blockDownstream,
+  openDeps,
+  readyAmong,
+  rootAbove,
+  unblockDownstream,
+  waveHolder,
+} from "./cascade.ts";
 import { afterFailure } from "./decide-settle.ts";
 import type { Draft } from "./draft.ts";
 import { stateWords } from "./task-machine.ts";
@@ -38,7 +45,7 @@ export function retryTask(d: Draft, p: Parsed<"retry_task">, by: string): Result
 
 /** The root moves again: it waits, or is ready, or stands behind another root; what it held is freed. */
 function comeBack(d: Draft, task: Task): number {
-  const needs = rootAbove(d, task);
+  const needs = rootAbove(d, task) ?? waveHolder(d, task)(task.wave);
   if (needs) d.emitTask(task, { type: "task.blocked", needs });
   readyAmong(d, task.run, [task.spec.id]);
   unblockDownstream(d, task);
