@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { engineWorld, shellTask } from "../helpers/engine.ts";
-import { isAlive, processesOf } from "../helpers/processes.ts";
+import { isAlive } from "../helpers/processes.ts";
 import { until } from "../helpers/wait.ts";
 
 const pidIn = (file: string) => {
@@ -43,10 +43,9 @@ test("case 71 restart-mid-run: the agent ended while no scheduler was there; its
   const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
   world.scheduler.child.kill("SIGKILL");
   writeFileSync(join(world.dir, "go"), "");
-  await until(
-    "agent and shim have ended",
-    () => !isAlive(pid) && processesOf(`${world.dir}/state`).length === 0,
-  );
+  const dir = (await world.state(run)).task("long").attempts[0]?.workspace ?? "";
+  const shim = JSON.parse(readFileSync(join(dir, "shim.json"), "utf8")).pid;
+  await until("agent and shim have ended", () => !isAlive(pid) && !isAlive(shim), 30_000);
   world.startScheduler();
   const { task } = await world.ended(run);
   assert.equal(task("long").state.name, "passed");
