@@ -119,6 +119,7 @@ export function isTreeWide(pattern: string): boolean {
 
 /** The one file or directory that the pattern names when nothing in it is special, else undefined. */
 export function literalPath(pattern: string): string | undefined {
+  if (/[*?]/.test(pattern)) return undefined;
   return globFault(pattern) === undefined ? plainName(read(pattern)) : undefined;
 }
 

@@ -242,7 +242,12 @@ export const PlanHead = z.strictObject({
   review: z
     .strictObject({
       agent: Agent.optional(),
-      when: z.strictObject({ risk: z.string().optional() }).optional(),
+      when: z
+        .strictObject({
+          risk: z.string().optional().describe("Lowest risk that needs a review, e.g. >= high"),
+        })
+        .optional()
+        .describe("Which changes are reviewed"),
     })
     .optional()
     .describe("Rules for review; read, not enforced yet"),

@@ -7,7 +7,6 @@ import { isForbiddenKey, type Node, type Problems, type Source } from "./nodes.t
 /** Nesting beyond this is no plan. */
 const MAX_DEPTH = 64;
 
-const SPACE = /[ \t\r\n]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const WORD = /true|false|null/y;
 
@@ -177,7 +176,11 @@ class Reader {
   }
 
   #space(): void {
-    this.#match(SPACE);
+    for (;;) {
+      const code = this.#text.charCodeAt(this.#pos);
+      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
+      this.#pos += 1;
+    }
   }
 
   #here(): string {

@@ -168,7 +168,9 @@ function groups(tasks: readonly DraftTask[], pairs: readonly [string, string, st
   const members = new Map<string, DraftTask[]>();
   for (const task of tasks) {
     const key = root(task.spec.id);
-    members.set(key, [...(members.get(key) ?? []), task]);
+    const list = members.get(key);
+    if (list) list.push(task);
+    else members.set(key, [task]);
   }
   return [...members.values()].filter((list) => list.length > 1);
 }

@@ -1,6 +1,6 @@
 // Checks of one task by itself (S2): patterns, scope, goal, acceptance, sizes. Thresholds are in limits.ts (LINT).
 
-import { compilePathSet, fixedPrefix, globFault, isTreeWide, literalPath } from "../globs.ts";
+import { compilePathSet, fixedPrefix, globFault, isTreeWide, literalPath, type PathSet } from "../globs.ts";
 import { showId } from "../ids.ts";
 import { LINT } from "../limits.ts";
 import type { BaseIndex } from "./base-index.ts";
@@ -75,7 +75,8 @@ function checkPatterns(task: DraftTask, context: LintContext): void {
 
 /** A pattern that covers nothing of the base is often a slip; a path of a new file is not. */
 function checkMatch(task: DraftTask, pattern: string, index: number, { base, problems }: LintContext): void {
-  if (!base || globFault(pattern) !== undefined || base.matchesSomething(pattern)) return;
+  if (!base || globFault(pattern, (path) => base.exists(path)) !== undefined) return;
+  if (base.matchesSomething(pattern)) return;
   const literal = literalPath(pattern);
   const wanted = literal ?? fixedPrefix(pattern);
   const near =
@@ -117,10 +118,10 @@ function checkScope(task: DraftTask, { draft, problems }: LintContext): void {
 }
 
 /** Probes with names that nobody has: a set that covers them covers all that is below. */
-function coversAll(set: { matches(path: string): boolean }, pattern: string): boolean {
+function coversAll(set: PathSet, pattern: string): boolean {
   const literal = literalPath(pattern);
   if (literal !== undefined) return set.matches(literal);
-  if (set.matches(pattern)) return true;
+  if (set.patterns.includes(pattern)) return true;
   const prefix = fixedPrefix(pattern);
   return prefix !== "" && set.matches(`${prefix}/\u0001`) && set.matches(`${prefix}/\u0001/\u0001`);
 }

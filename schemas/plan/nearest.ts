@@ -35,16 +35,18 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   const folded = fold(word);
   let best: string | undefined;
   let least = Math.max(1, Math.floor(folded.length / 3)) + 1;
+  let begun: string | undefined;
   for (const candidate of candidates) {
     const other = fold(candidate);
     if (other === folded) return candidate;
+    if (folded.length >= 3 && other.startsWith(folded)) begun ??= candidate; // `mem` for `memory`
     const d = distance(folded, other, least - 1);
     if (d < least) {
       least = d;
       best = candidate;
     }
   }
-  return best;
+  return best ?? begun;
 }
 
 /** A hint for a message, or undefined. */

@@ -34,10 +34,10 @@ export function normaliseTask(input: TaskInput, plan: PlanHead, fault: Fault): T
     ...(command === undefined ? {} : { command }),
     agent: chooseAgent(input, plan, fault),
     priority: input.priority ?? defaults.priority ?? 100,
-    depends_on: [...new Set(input.depends_on)],
+    depends_on: unique(input.depends_on),
     allowed_files: input.allowed_files,
     forbidden_files: both(defaults.forbidden_files, input.forbidden_files),
-    context_files: [...new Set(input.context_files)],
+    context_files: unique(input.context_files),
     acceptance: (input.acceptance ?? []).map((item, i) => acceptance(item, ["acceptance", i], fault)),
     prohibited_actions: both(defaults.prohibited_actions, input.prohibited_actions),
     timeout_s: seconds(input.timeout ?? defaults.timeout),
@@ -156,5 +156,9 @@ function env(under: TaskInput["env"], over: TaskInput["env"]): EnvSpec {
 }
 
 function both(first: readonly string[] = [], second: readonly string[] = []): string[] {
-  return [...new Set([...first, ...second])];
+  return unique(first.length === 0 ? second : [...first, ...second]);
+}
+
+function unique(list: readonly string[] = []): string[] {
+  return list.length < 2 ? [...list] : [...new Set(list)];
 }

@@ -25,13 +25,13 @@ export function readShape<T extends z.ZodType>(
 
 /** `allowed_file` is one fault, not two: no word about the missing key that a misspelt one was meant for. */
 function withoutEchoes(schema: z.ZodType, issues: readonly Issue[]): Issue[] {
-  const known = keysOf(schema);
-  const meant = issues.flatMap((i) =>
-    i.code === "unrecognized_keys" && i.path.length === 0 ? i.keys.map((key) => nearest(key, known)) : [],
-  );
-  return issues.filter(
-    (i) => !(i.code === "invalid_type" && i.path.length === 1 && meant.includes(String(i.path[0]))),
-  );
+  const meant = new Set<string>();
+  for (const issue of issues) {
+    if (issue.code !== "unrecognized_keys") continue;
+    const known = keysOf(schemaAt(schema, issue.path));
+    for (const key of issue.keys) meant.add(JSON.stringify([...issue.path, nearest(key, known)]));
+  }
+  return issues.filter((issue) => issue.code !== "invalid_type" || !meant.has(JSON.stringify(issue.path)));
 }
 
 /** Keys of an object schema; for a union, of all its objects. */
@@ -185,6 +185,7 @@ function schemaAt(schema: unknown, path: readonly PropertyKey[]): unknown {
       here = here.options.map(unwrap).find((o) => o instanceof z.ZodObject || o instanceof z.ZodArray);
     if (here instanceof z.ZodObject) here = unwrap((here.shape as Record<string, unknown>)[String(step)]);
     else if (here instanceof z.ZodArray) here = unwrap(here.element);
+    else if (here instanceof z.ZodRecord) here = unwrap(here.valueType);
     else return undefined;
   }
   return here;

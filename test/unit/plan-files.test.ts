@@ -1,0 +1,99 @@
+// Reading plans from disk: folders, includes, links, bounds (S1).
+
+import assert from "node:assert/strict";
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { loadPlan } from "../../bus/ctl/plan-files.ts";
+import { isCode } from "../../schemas/errors.ts";
+import { diskIo } from "../helpers/plans.ts";
+import { tempDir } from "../helpers/temp.ts";
+
+const SESSION = fileURLToPath(new URL("../fixtures/plans/session", import.meta.url));
+
+function files(dir: string, tree: Record<string, string>): void {
+  for (const [name, text] of Object.entries(tree)) {
+    mkdirSync(dirname(join(dir, name)), { recursive: true });
+    writeFileSync(join(dir, name), text);
+  }
+}
+const names = (dir: string, path: string): string[] => loadPlan(path, diskIo, dir).files.map((f) => f.name);
+
+test("S1: a plan with its included task files, by file or by folder", () => {
+  const expected = ["plan.yaml", "tasks/cache_headers.json", "tasks/cancel_order.md"];
+  assert.deepEqual(names(SESSION, "plan.yaml"), expected);
+  assert.deepEqual(names(SESSION, "."), expected);
+  const { folder, name, problems, files } = loadPlan(SESSION, diskIo, SESSION);
+  assert.deepEqual([folder, name, problems], [SESSION, "session", []]);
+  assert.deepEqual(
+    files.map((f) => f.kind),
+    ["yaml", "json", "md"],
+  );
+});
+
+test("S1: a folder of tasks without a plan loads as it is", () => {
+  assert.deepEqual(names(SESSION, "tasks"), ["tasks/cache_headers.json", "tasks/cancel_order.md"]);
+});
+
+test("S1: include patterns: each file once, by pattern and name, also above the plan; one that names nothing is said", (t) => {
+  const dir = tempDir(t, "plan");
+  files(dir, {
+    "p/plan.yaml":
+      "include: ['t/*.json', 't/**', '../shared/x.yaml', 'none/*.md', '/abs/*', 't/a.json', '../p/plan.yaml']\n",
+    "p/t/b.json": "{}",
+    "p/t/a.json": "{}",
+    "p/t/deep/c.md": "x",
+    "p/t/notes.txt": "no",
+    "p/t/node_modules/x.json": "no",
+    "shared/x.yaml": "{}",
+  });
+  const loaded = loadPlan("p/plan.yaml", diskIo, dir);
+  assert.deepEqual(
+    loaded.files.map((f) => f.name),
+    ["p/plan.yaml", "p/t/a.json", "p/t/b.json", "p/t/deep/c.md", "shared/x.yaml"],
+  );
+  assert.deepEqual(
+    loaded.problems.map((p) => p.message),
+    [
+      'the include "none/*.md" names no task file',
+      `the include "/abs/*" is absolute; name files from the plan's folder`,
+    ],
+  );
+});
+
+test("S1: links to folders are not followed, so loops end", (t) => {
+  const dir = tempDir(t, "loop");
+  files(dir, { "plan.yaml": "include: '**/*.json'\n", "t/a.json": "{}" });
+  symlinkSync(dir, join(dir, "t", "again"));
+  symlinkSync(join(dir, "t", "a.json"), join(dir, "t", "link.json"));
+  assert.deepEqual(names(dir, "plan.yaml"), ["plan.yaml", "t/a.json", "t/link.json"]);
+});
+
+test("S1: what cannot be a plan is a typed error that names it", (t) => {
+  const dir = tempDir(t, "bad");
+  files(dir, { "notes.txt": "x", "empty/readme.txt": "x" });
+  const rows: [string, "IO" | "BAD_PLAN", RegExp][] = [
+    ["missing.yaml", "IO", /missing.yaml: no such file or folder/],
+    ["notes.txt", "BAD_PLAN", /notes.txt: its name must end in/],
+    ["empty", "BAD_PLAN", /empty: it holds no plan and no task files/],
+  ];
+  for (const [path, code, message] of rows)
+    assert.throws(
+      () => loadPlan(path, diskIo, dir),
+      (error: unknown) => isCode(error, code) && message.test(error.message),
+      path,
+    );
+});
+
+test("S1: an unreadable file names itself and what was being done", (t) => {
+  const dir = tempDir(t, "io");
+  files(dir, { "plan.yaml": "tasks: []" });
+  const broken = {
+    ...diskIo,
+    read: () => {
+      throw Object.assign(new Error("no"), { code: "EACCES" });
+    },
+  };
+  assert.throws(() => loadPlan("plan.yaml", broken, dir), /^BusbarError: reading .*plan.yaml: EACCES$/);
+});
