@@ -4,13 +4,12 @@
 // that answers all calls (fake-bus.ts). What is measured is launch, register, process, outbox, report, end.
 
 import { spawn } from "node:child_process";
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { checkGraph } from "../../bus/state/graph.ts";
 import { launchShim, type ShimProgram } from "../../scheduler/launch.ts";
-import type { ShimJob } from "../../schemas/job.ts";
 import { type Bench, type BenchContext, interleave, type Row, timed } from "./bench.ts";
 import { startFakeBus } from "./fake-bus.ts";
+import { bundledShim, shimJob } from "./shim-job.ts";
 
 const AT_ONCE = 20;
 const DAG = 10_000;
@@ -24,11 +23,7 @@ export const dispatch: Bench = {
 async function measure(ctx: BenchContext): Promise<Row[]> {
   const tasks = ctx.quick ? 60 : 1_000;
   const bus = await startFakeBus(join(ctx.dir, "bus.sock"));
-  // The bundled shim, as in production.
-  const shim: ShimProgram = {
-    node: process.execPath,
-    args: [join(import.meta.dirname, "..", "..", "dist", "shim", "bus-shim.cjs")],
-  };
+  const shim = bundledShim();
   try {
     const m = await interleave(ctx.quick ? 1 : 3, {
       shim: async (round) =>
@@ -79,24 +74,8 @@ async function throughShim(
   round: number,
   i: number,
 ): Promise<void> {
-  const dir = join(top, "jobs", `${round}-${i}`);
-  mkdirSync(dir, { recursive: true, mode: 0o700 });
-  const job: ShimJob = {
-    v: 1,
-    ref: { run: "bench", task: `t${i}`, attempt: round + 1 },
-    kind: "check",
-    name: "true",
-    argv: ["/bin/true"],
-    cwd: dir,
-    dir,
-    files: { log: "agent.log", outbox: "outbox.json", done: "status.done", pid: "shim.json" },
-    env: { PATH: "/usr/bin:/bin" },
-    secrets: [],
-    timeout_ms: 60_000,
-    grace_ms: 1_000,
-    limits: { core: 0 },
-    bus: { socket, shim_token: "bench" },
-  };
+  const ref = { run: "bench", task: `t${i}`, attempt: round + 1 };
+  const job = shimJob(join(top, "jobs", `${round}-${i}`), socket, ref, ["/bin/true"]);
   const { exit, words } = await (await launchShim(shim, job, process.env)).ended;
   if (exit !== 0) throw new Error(`the shim ended with ${exit}: ${words}`);
 }

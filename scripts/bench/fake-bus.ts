@@ -6,7 +6,8 @@ import { HEARTBEAT_MS, LEASE_MS, PROTOCOL_VERSION } from "../../schemas/limits.t
 
 export interface FakeBus {
   path: string;
-  /** How many processes were reported as ended. */
+  /** How many processes were announced, and how many were reported as ended. */
+  registered: number;
   completed: number;
   close(): void;
 }
@@ -15,6 +16,7 @@ export async function startFakeBus(path: string): Promise<FakeBus> {
   const connections = new Set<Socket>();
   const bus: FakeBus = {
     path,
+    registered: 0,
     completed: 0,
     close: () => {
       for (const connection of connections) connection.destroy();
@@ -33,6 +35,7 @@ export async function startFakeBus(path: string): Promise<FakeBus> {
       rest = lines.pop() ?? "";
       for (const line of lines) {
         const { id, method } = JSON.parse(line) as { id: number; method: string };
+        if (method === "register") bus.registered += 1;
         if (method === "complete") bus.completed += 1;
         socket.write(`${JSON.stringify({ jsonrpc: "2.0", id, result: answer(method) })}\n`);
       }

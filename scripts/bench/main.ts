@@ -14,11 +14,12 @@ import { blobs } from "./blobs.ts";
 import { capture } from "./capture.ts";
 import { dispatch } from "./dispatch.ts";
 import { rpc } from "./rpc.ts";
+import { shim } from "./shim.ts";
 import { state } from "./state.ts";
 import { reached, renderRows } from "./table.ts";
 import { workspaces } from "./workspaces.ts";
 
-const BENCHES: readonly Bench[] = [rpc, blobs, state, workspaces, capture, dispatch];
+const BENCHES: readonly Bench[] = [rpc, blobs, state, workspaces, capture, shim, dispatch];
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({

@@ -79,8 +79,9 @@ async function compare(
   figure: (result: LoadResult) => number,
 ): Promise<{ ours: number; raw: number; ndjson: number }> {
   const file = join(repo, size.path);
-  const raw = await startServer("raw", join(ctx.dir, "raw.sock"), file);
-  const ndjson = await startServer("ndjson", join(ctx.dir, "ndjson.sock"), file);
+  const name = `${size.bytes}-${connections}.sock`;
+  const raw = await startServer("raw", join(ctx.dir, `raw-${name}`), file);
+  const ndjson = await startServer("ndjson", join(ctx.dir, `ndjson-${name}`), file);
   const request = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "get_file", params: { path: size.path } });
   const job = (socket: string, greeting: string): LoadJob => ({
     socket,
