@@ -44,7 +44,7 @@ export function findTwins(
   }
   const twins: { path: string; twin: string }[] = [];
   for (const path of added) {
-    const levels = [...parentsOf(path).slice(1), path];
+    const levels = [path, ...parentsOf(path).slice(1).reverse()];
     const twin = levels.flatMap((level) =>
       [...(byFold.get(foldCase(level)) ?? [])].filter((name) => name !== level),
     )[0];
