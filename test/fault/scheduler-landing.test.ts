@@ -1,0 +1,80 @@
+// The moments round a landing: killed between branch and bus, moved by somebody else, refused by the bus.
+
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { engineWorld, shellTask } from "../helpers/engine.ts";
+import { isAlive } from "../helpers/processes.ts";
+import { until } from "../helpers/wait.ts";
+
+/** Passes at once; its check on the candidate waits for the file `go`. */
+const held = (id: string) =>
+  shellTask(id, `echo ${id} > ${id}.txt`, { allowed_files: [`${id}.txt`], acceptance: [{ run: "true" }] });
+const deep = (run: string) => ({
+  setup: [],
+  shallow: [],
+  middle: [],
+  deep: [{ name: "slow", run, inputs: [], timeout_s: 60, limits: {} }],
+});
+const waitForGo = 'touch "$W/deep"; until [ -e "$W/go" ]; do sleep 0.05; done';
+
+test("case 71 restart-mid-run: killed after the branch moved and before the bus was told: the landing is reported, not done twice", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a")], { gate: deep(waitForGo) });
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  world.scheduler.child.kill("SIGKILL");
+  await until("the scheduler is gone", () => !isAlive(world.scheduler.child.pid ?? 0));
+  // What the killed one would have done last: the candidate is on the branch, the bus does not know.
+  const candidate = world.git("git rev-parse refs/busbar/runs/r/candidate");
+  world.git(`git update-ref refs/heads/busbar/r ${candidate} $(git rev-parse busbar/r)`);
+  writeFileSync(join(world.dir, "go"), "");
+  world.startScheduler();
+  const { run: facts, task } = await world.ended(run);
+  assert.ok(task("a").state.name === "passed");
+  assert.equal(facts.head, candidate);
+  assert.equal(world.git("git rev-list --count main..busbar/r"), "1");
+  assert.equal(task("a").attempts.length, 1);
+});
+
+test("case 71 restart-mid-run: killed while a candidate is checked: the check is ended and run again", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a")], { gate: deep(waitForGo) });
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  world.scheduler.child.kill("SIGKILL");
+  world.startScheduler();
+  writeFileSync(join(world.dir, "go"), "");
+  const { task } = await world.ended(run);
+  assert.equal(task("a").state.name, "passed");
+  assert.equal(world.git("git rev-list --count main..busbar/r"), "1");
+});
+
+test("G6: a branch that somebody else moved pauses the run; nothing is landed on top, nothing is undone", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a")], { gate: deep(waitForGo) });
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  const foreign = world.git('git commit-tree -p busbar/r -m "by hand" "busbar/r^{tree}"');
+  world.git(`git update-ref refs/heads/busbar/r ${foreign}`);
+  writeFileSync(join(world.dir, "go"), "");
+  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  assert.equal(world.git("git rev-parse busbar/r"), foreign);
+  assert.match(world.log(), /is not one of this run/);
+  const { state } = (await world.state(run)).task("a");
+  assert.ok(state.name === "passed" && state.merged === null);
+});
+
+test("a task cancelled while its candidate is checked does not land", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a"), held("b")], {
+    gate: deep(`case "$BUSBAR_TASK_ID" in a) ${waitForGo};; esac`),
+  });
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await world.person.call("cancel", { run, task: "a" });
+  const { task, run: facts } = await world.ended(run);
+  assert.equal(task("a").state.name, "cancelled");
+  assert.deepEqual(
+    facts.landed.map((landing) => landing.task),
+    ["b"],
+  );
+  assert.equal(world.git("git ls-tree --name-only busbar/r"), "b.txt\nf.txt");
+});

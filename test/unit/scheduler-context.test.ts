@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { contextOf } from "../../scheduler/context.ts";
+import { homesOf } from "../../scheduler/dirs.ts";
+import { agentJob, checkFileName, checkJob } from "../../scheduler/jobs.ts";
+import { metadataOf } from "../../scheduler/metadata.ts";
+import { portPool } from "../../scheduler/port-pool.ts";
+import { promptOf } from "../../scheduler/prompt.ts";
+import { sparsePaths } from "../../scheduler/sparse.ts";
+import { Config } from "../../schemas/config.ts";
+import { AT, OID, ready, specOf, taskOf } from "../helpers/tasks.ts";
+
+const evidence = {
+  summary: "lint ended with exit code 1",
+  log: "line\n```\n# not a heading",
+  paths: ["a.ts"],
+  landed_since: ["other"],
+};
+const attempt = {
+  attempt: 1,
+  worker: "w",
+  base: OID("a"),
+  workspace: "/w",
+  started: AT,
+  snapshots: [],
+  verdicts: [],
+  result: "check" as const,
+  evidence,
+};
+
+test("S6, S7: context and prompt hold the failing output, the feedback, the files and the rules", () => {
+  const spec = specOf("t", {
+    goal: "Do it well.",
+    allowed_files: ["src/**"],
+    prohibited_actions: ["change a migration"],
+  });
+  const task = taskOf(spec, ready(), {
+    attempts: [attempt],
+    granted: ["more.ts"],
+    feedback: "use the helper",
+  });
+  const history = [{ commit: OID("c"), date: AT, subject: "Earlier work" }];
+  const context = contextOf(task, 2, OID("b"), ["secret/**"], { contextFiles: [], history });
+  assert.deepEqual(context.allowed_files, ["src/**", "more.ts"]);
+  assert.equal(context.earlier[0]?.cause, "check");
+  const prompt = promptOf(context);
+  for (const part of [
+    "Do it well.",
+    "src/**",
+    "secret/**",
+    "change a migration",
+    "Earlier work",
+    "use the helper",
+    "landed",
+    "lint ended",
+  ])
+    assert.ok(prompt.toLowerCase().includes(part.toLowerCase()), part);
+  assert.doesNotMatch(prompt, /^# not a heading/m, "a log cannot speak as the template");
+});
+
+const base = {
+  config: Config.parse({ agents: { mine: { command: "agent-program" } } }),
+  host: { PATH: "/usr/bin" },
+  socket: "/run/bus.sock",
+  runtimeDir: "/run",
+  stateDir: "/state",
+  repo: "/repo/.git",
+  topLevel: "/repo",
+  node: "/opt/node/bin/node",
+};
+const place = {
+  ref: { run: "r", task: "t", attempt: 1 },
+  tokens: { shim: "shim-token", agent: "agent-token" },
+  work: "/state/a/work",
+  dir: "/state/a",
+  homes: homesOf("/state/a"),
+  port: 20_000,
+  bin: "/state/a/bin",
+};
+
+test("agents: a command line, a configured profile with its arguments; an unknown one is NO_SUCH_PROFILE", () => {
+  assert.deepEqual(agentJob(base, place, specOf("t", { command: "echo $X" })).argv, [
+    "/bin/sh",
+    "-c",
+    "echo $X",
+  ]);
+  const mine = agentJob(
+    base,
+    place,
+    specOf("t", { command: undefined, agent: { use: "mine", model: "m", args: ["--a b"] } }),
+  );
+  assert.deepEqual(mine.argv, ["/bin/sh", "-c", 'agent-program "$@"', "mine", "--a b"]);
+  assert.equal(mine.env.BUSBAR_MODEL, "m");
+  assert.throws(() => agentJob(base, place, specOf("t", { agent: { use: "constructor", args: [] } })), {
+    code: "NO_SUCH_PROFILE",
+  });
+});
+
+test("no token is in argv or environment; a check has no door of the agent", () => {
+  const agent = agentJob(base, place, specOf("t"));
+  assert.doesNotMatch(JSON.stringify([agent.argv, agent.env]), /shim-token|agent-token/);
+  assert.ok(agent.task_socket?.startsWith("/run/t/"));
+  const check = checkJob(
+    base,
+    place,
+    { n: 3, name: "a/b: c", run: "true", timeout_s: 5, limits: {}, logDir: "/l" },
+    specOf("t").env,
+  );
+  assert.equal(check.task_socket, undefined);
+  assert.equal(check.bus.agent_token, undefined);
+  assert.equal(check.files.log, "3-a-b-c.log");
+  assert.equal(checkFileName(1, "../.."), "1-check");
+});
+
+test("W5: metadata says what is not enforced", () => {
+  const machine = {
+    cores: 2,
+    memory_total: 1,
+    memory_free: 1,
+    disk_total: 1,
+    disk_free: 1,
+    os: "x",
+    kernel: "y",
+  };
+  const facts = {
+    attempt: 1,
+    base: OID("a"),
+    started: AT,
+    worker: "w",
+    machine,
+    versions: { node: "n", git: "g" },
+    port: 1,
+  };
+  const metadata = metadataOf({
+    ...facts,
+    task: taskOf(specOf("t"), ready()),
+    limits: { memory: 5, nofile: 64 },
+    usage: undefined,
+  });
+  assert.deepEqual(metadata.limits_not_enforced, ["memory"]);
+  assert.equal(metadata.agent.use, "command");
+});
+
+test("W2: a sparse workspace holds the task's files, configuration and the tests that bear its words", () => {
+  const task = taskOf(
+    specOf("t", { allowed_files: ["src/cart.ts"], context_files: ["docs/money.md"], tags: ["checkout"] }),
+    ready(),
+  );
+  const all = [
+    "package.json",
+    "src/cart.ts",
+    "src/other.ts",
+    "docs/money.md",
+    "docs/x.md",
+    "test/cart.test.ts",
+    "test/user.test.ts",
+  ];
+  const more = ["packages/a/tsconfig.json", "spec/checkout_spec.rb", "src/cart.css"];
+  assert.deepEqual(sparsePaths([...all, ...more], task), [
+    "package.json",
+    "src/cart.ts",
+    "docs/money.md",
+    "test/cart.test.ts",
+    "packages/a/tsconfig.json",
+    "spec/checkout_spec.rb",
+  ]);
+});
+
+test("case 52 gate-not-isolated: no number is leased twice at a time", () => {
+  const pool = portPool(9_999);
+  const leases = Array.from({ length: 300 }, () => pool.lease());
+  assert.equal(new Set(leases.map((l) => l.port)).size, 300);
+  for (const lease of leases) assert.ok(lease.port >= 20_000 && lease.port < 30_000);
+});
