@@ -44,6 +44,8 @@ export interface PlanWishes {
   base?: string | undefined;
   /** False: a plan may also be checked where there is no usable repository. */
   needRepo: boolean;
+  /** Tasks that the plan may depend on beside its own: those of the run that it is added to. */
+  known?(commonDir: string): Promise<ReadonlySet<string>>;
 }
 
 export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPlan> {
@@ -62,9 +64,11 @@ export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPla
   if (!draft) return { ...rest, draft, report: undefined, problems };
   const repo = await findRepo(ctx, wishes, draft, loaded.folder);
   const baseFiles = repo ? await filesAt(repo.facts.commonDir, repo.base.commit) : undefined;
+  const known = repo && (await wishes.known?.(repo.facts.commonDir));
   const report = checkPlan(draft, {
     profiles: Object.keys(config.agents),
     ...(baseFiles ? { baseFiles } : {}),
+    ...(known ? { known } : {}),
   });
   problems.push(...report.problems);
   return { ...rest, draft, report, problems, ...(repo ? { repo } : {}) };

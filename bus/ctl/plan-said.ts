@@ -6,6 +6,7 @@ import type { PlanFile } from "../../schemas/plan/parse.ts";
 import { renderProblems } from "../../schemas/plan/render.ts";
 import type { CheckedPlan } from "./plan-check.ts";
 import type { Palette } from "./render/palette.ts";
+import { plural } from "./render/time.ts";
 
 export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === "error");
@@ -45,15 +46,9 @@ export function planJson(checked: CheckedPlan): Record<string, unknown> {
   };
 }
 
-/** For verbs that need a sound plan. The problems themselves have been printed, or go along for --json. */
+/** For verbs that need a sound plan. The problems have been printed, or go along in the JSON of the error. */
 export function badPlan(checked: CheckedPlan): BusbarError {
-  const errors = checked.problems.filter((problem) => problem.severity === "error");
-  const first = errors[0];
-  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
-  const where = first
-    ? `${first.file}:${first.line}:${first.column}: ${first.message}${more}`
-    : "nothing to run";
-  return new BusbarError("BAD_PLAN", `the plan was refused, nothing was started: ${where}`, {
-    problems: checked.problems,
-  });
+  const n = checked.problems.filter((problem) => problem.severity === "error").length;
+  const what = n === 0 ? "cannot be run" : `has ${plural(n, "error")}`;
+  return new BusbarError("BAD_PLAN", `the plan ${what}; nothing was started`, { problems: checked.problems });
 }

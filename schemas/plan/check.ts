@@ -23,6 +23,8 @@ export interface CheckOptions {
   baseFiles?: Iterable<BaseFile>;
   /** Agent profiles that exist, without `command`. */
   profiles: readonly string[];
+  /** Tasks of the run that this plan is added to: they may be depended on. */
+  known?: ReadonlySet<string>;
 }
 
 export interface PlanReport {
@@ -47,7 +49,13 @@ const MIN_TASKS = 3;
 export function checkPlan(draft: PlanDraft, options: CheckOptions): PlanReport {
   const problems = new Problems();
   const base = options.baseFiles && new BaseIndex(options.baseFiles);
-  const context: LintContext = { draft, problems, profiles: options.profiles, ...(base ? { base } : {}) };
+  const context: LintContext = {
+    draft,
+    problems,
+    profiles: options.profiles,
+    reportedAgents: new Set(),
+    ...(base ? { base } : {}),
+  };
   const graph = buildGraph(draft.tasks.map((task) => task.spec));
   checkGate(context);
   checkPlanPatterns(context);

@@ -18,10 +18,10 @@ const MAX_GROUPS = 10;
 /** Ids in one message. */
 const SHOWN = 8;
 
-export function checkDependencies({ draft, problems }: LintContext): void {
+export function checkDependencies({ draft, problems, known }: LintContext): void {
   for (const task of draft.tasks)
     task.spec.depends_on.forEach((id) => {
-      if (draft.ids.has(id)) return;
+      if (draft.ids.has(id) || known?.has(id)) return;
       const hint = problems.count < MAX_HINTS ? didYouMean(id, draft.ids.keys()) : undefined;
       const place = task.item("depends_on", id);
       problems.error(

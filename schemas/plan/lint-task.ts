@@ -13,6 +13,8 @@ export interface LintContext {
   base?: BaseIndex;
   profiles: readonly string[];
   problems: Problems;
+  /** Ids outside the plan that its tasks may depend on. */
+  known?: ReadonlySet<string>;
 }
 
 /** Verbs that name no end. Stems: "optimis" covers optimise, optimised, optimising. */
@@ -33,7 +35,7 @@ export function isModelTask(task: DraftTask): boolean {
   return task.spec.agent.use !== "command";
 }
 
-function checkAgent(task: DraftTask, { profiles, problems }: LintContext): void {
+function checkAgent(task: DraftTask, { draft, profiles, problems, reportedAgents }: LintContext): void {
   const { use } = task.spec.agent;
   if (use === "command" || profiles.includes(use)) return;
   const hint = /\s/.test(use)

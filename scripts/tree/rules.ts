@@ -4,12 +4,26 @@
 export const ARROWS: ReadonlyMap<string, readonly string[]> = new Map([
   ["schemas/", []],
   ["bus/paths.ts", ["schemas/"]],
+  ["bus/version.ts", []],
+  ["bus/config.ts", ["schemas/"]],
   ["bus/git/", ["schemas/"]],
   ["bus/wire/", ["schemas/"]],
   ["bus/client/", ["schemas/", "bus/wire/", "bus/paths.ts"]],
   ["bus/ctl/", ["schemas/", "bus/client/", "bus/git/", "bus/paths.ts", "bus/config.ts", "bus/version.ts"]],
   ["bus/state/", ["schemas/", "bus/paths.ts"]],
-  ["bus/", ["schemas/", "bus/paths.ts", "bus/git/", "bus/wire/", "bus/state/", "bus/client/"]],
+  [
+    "bus/",
+    [
+      "schemas/",
+      "bus/paths.ts",
+      "bus/version.ts",
+      "bus/config.ts",
+      "bus/git/",
+      "bus/wire/",
+      "bus/state/",
+      "bus/client/",
+    ],
+  ],
   ["shim/", ["schemas/", "bus/client/"]],
   ["scheduler/", ["schemas/", "bus/client/", "bus/git/"]],
 ]);

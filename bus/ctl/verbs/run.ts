@@ -6,6 +6,7 @@
 // 4. The run is watched to its end; the bus or scheduler is started again when it was killed meanwhile.
 
 import { BusbarError } from "../../../schemas/errors.ts";
+import { IDLE_EXIT_MS } from "../../../schemas/limits.ts";
 import { toRunSpec } from "../../../schemas/plan/draft.ts";
 import { renderReport } from "../../../schemas/plan/render.ts";
 import type { RunSpec } from "../../../schemas/task.ts";
@@ -25,12 +26,13 @@ export function run(ctx: Ctx, args: Args): Promise<number> {
 }
 
 export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<number> {
-  const checked = await readPlan(ctx, wishesOf(args));
+  const addTo = args.text("add-to");
+  if (addTo !== undefined) checkId("run", addTo);
+  const known = addTo === undefined ? undefined : idsOf(addTo, !args.flag("dry-run"));
+  const checked = await readPlan(ctx, { ...wishesOf(args), ...(known ? { known } : {}) });
   if (!ctx.json) ctx.io.err(problemsText(checked, ctx.p));
   if (hasErrors(checked.problems) || !checked.draft || !checked.repo) throw badPlan(checked);
   const spec = specOf(args, checked);
-  const addTo = args.text("add-to");
-  if (addTo !== undefined) checkId("run", addTo);
   const { warnings } = await preflight(checked.repo.facts, spec.base, addTo ?? spec.run);
   if (!ctx.json) for (const warning of warnings) ctx.io.err(`${ctx.p.yellow("warning:")} ${warning}\n`);
   if (args.flag("dry-run")) return dryRun(ctx, checked, spec, warnings);
@@ -63,6 +65,20 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
       return again.started.length > 0 ? `started ${again.started.join(" and ")} again` : undefined;
     },
   });
+}
+
+/** The tasks of the run that is added to; only the bus knows them. */
+function idsOf(run: string, mayStart: boolean) {
+  return async (commonDir: string): Promise<ReadonlySet<string>> => {
+    if (mayStart) await ensureUp(commonDir, thisHost(), IDLE_EXIT_MS);
+    const bus = await openBus(commonDir);
+    try {
+      const { tasks } = await bus.call("list_tasks", { run });
+      return new Set(tasks.map((task) => task.spec.id));
+    } finally {
+      bus.close();
+    }
+  };
 }
 
 function wishesOf(args: Args) {
