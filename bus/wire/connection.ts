@@ -20,8 +20,8 @@ const FRAMES_PER_TURN = 64;
 const HIGH_WATER_BYTES = 1024 * 1024;
 /** Calls of one peer that wait for disk or people at once. */
 const MAX_IN_FLIGHT = 256;
-/** Up to this size pieces are joined into one buffer: a copy is cheaper than a vector write. */
-const JOIN_BYTES = 128 * 1024;
+/** Up to this size pieces are joined into one buffer; beyond it a vector write is cheaper than the copy. */
+const JOIN_BYTES = 2 * 1024;
 
 export interface ConnectionHandlers {
   /** Answers one parsed frame; never rejects. */
@@ -95,7 +95,7 @@ export class Connection {
     if (small) this.#socket.write(joined(out));
     else {
       this.#socket.cork();
-      for (const piece of out) this.#socket.write(piece);
+      for (const piece of merged(out)) this.#socket.write(piece);
       this.#socket.uncork();
     }
     this.#finishIfIdle();
@@ -224,8 +224,32 @@ function tooLarge(): BusbarError {
 }
 
 function joined(pieces: Pieces): string | Buffer {
-  if (pieces.every((piece) => typeof piece === "string")) return pieces.join("");
+  return pieces.every((piece) => typeof piece === "string") ? pieces.join("") : bytesOf(pieces);
+}
+
+function bytesOf(pieces: Pieces): Buffer {
+  if (pieces.length === 1 && typeof pieces[0] === "string") return Buffer.from(pieces[0]);
   return Buffer.concat(pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
+}
+
+/** Neighbouring texts and small buffers as one buffer each; large buffers as they are: they may be cached ones. */
+function merged(pieces: Pieces): Buffer[] {
+  const out: Buffer[] = [];
+  let run: Pieces = [];
+  const close = () => {
+    if (run.length > 0) out.push(bytesOf(run));
+    run = [];
+  };
+  for (const piece of pieces) {
+    if (typeof piece === "string" || piece.length <= JOIN_BYTES) {
+      run.push(piece);
+      continue;
+    }
+    close();
+    out.push(piece);
+  }
+  close();
+  return out;
 }
 
 /** Collects the connections that have something to send, and lets them write once per turn of the loop. */

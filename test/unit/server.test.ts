@@ -155,13 +155,16 @@ test("B1: a flood from one connection does not starve another", async (t) => {
   flood.socket.write(`${JSON.stringify({ jsonrpc: "2.0", id: 0, method: "hello", params: hello })}\n`);
   flood.socket.write(ping(1).repeat(50_000));
   const times: number[] = [];
+  const start = performance.now();
   while (flood.count() < 50_001) {
     const began = performance.now();
     await other.call("ping", {});
     times.push(performance.now() - began);
   }
   assert.ok(times.length > 5, "some calls fell into the flood");
-  assert.ok(Math.max(...times) < 1_000, `slowest ${Math.max(...times)} ms`);
+  // A starved caller would wait for about the whole flood.
+  const whole = performance.now() - start;
+  assert.ok(Math.max(...times) < whole / 3, `slowest ${Math.max(...times)} of ${whole} ms`);
 });
 
 test("B1: a peer that ends its side still gets its answers; half a frame has no effect", async (t) => {
