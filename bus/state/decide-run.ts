@@ -19,11 +19,16 @@ export function planHash(spec: RunSpec): string {
   return createHash("sha256").update(canonicalJson(spec)).digest("hex");
 }
 
+/** JSON with sorted keys; members that are undefined are left out, as JSON.stringify does. */
 export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_key, v: unknown) => {
-    if (typeof v !== "object" || v === null || Array.isArray(v)) return v;
-    return Object.fromEntries(Object.entries(v).sort(([a], [b]) => (a < b ? -1 : 1)));
-  });
+  if (Array.isArray(value)) return `[${value.map((v) => canonicalJson(v ?? null)).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  const record = value as Record<string, unknown>;
+  const members: string[] = [];
+  for (const key of Object.keys(record).sort()) {
+    if (record[key] !== undefined) members.push(`${JSON.stringify(key)}:${canonicalJson(record[key])}`);
+  }
+  return `{${members.join(",")}}`;
 }
 
 /** `hash` is planHash(params.spec); the caller makes it, so that a retried decision need not. */
