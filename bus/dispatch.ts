@@ -6,7 +6,6 @@
 //
 // An error that is not of the catalogue is logged with the request id and answered as INTERNAL.
 
-import type { ZodError } from "zod";
 import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
 import type { JournalRecord } from "../schemas/events.ts";
 import { type AttemptRef, attemptLabel, showId } from "../schemas/ids.ts";
@@ -213,10 +212,20 @@ function parsed(name: MethodName, raw: unknown): unknown {
   throw new BusbarError("INVALID_PARAMS", `${name}: ${text}`, { method: name, param });
 }
 
+/** What a parser of the method table says is wrong. */
+interface ParamError {
+  issues: readonly {
+    code?: string;
+    path: readonly PropertyKey[];
+    message: string;
+    keys?: readonly string[];
+  }[];
+}
+
 /** The first fault, with the param's name: `paths.0: Too small ...`. */
-function paramFault(error: ZodError): { text: string; param: string } {
+function paramFault(error: ParamError): { text: string; param: string } {
   const issue = error.issues[0]!;
-  const unknown = issue.code === "unrecognized_keys" ? issue.keys[0] : undefined;
+  const unknown = issue.code === "unrecognized_keys" ? issue.keys?.[0] : undefined;
   if (unknown !== undefined)
     return { param: unknown.slice(0, 80), text: `${showId(unknown)}: no such param` };
   const param = issue.path.map(String).join(".").slice(0, 80);
