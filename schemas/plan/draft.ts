@@ -12,6 +12,8 @@ export interface DraftTask {
   where(...path: (string | number)[]): Place;
   /** Where a text of a list stands, e.g. item("depends_on", "a"). */
   item(key: string, text: string): Place;
+  /** False when the agent comes from the plan or its defaults. */
+  ownAgent: boolean;
   /** For the plan check only. */
   expectedLines?: number;
 }
@@ -30,6 +32,8 @@ export interface PlanDraft {
   serial: string[];
   contracts: string[];
   sandbox: RunSpec["sandbox"];
+  /** Where the agent of tasks without one of their own is chosen. */
+  agentAt: Place;
   /** The tasks that could be read. */
   tasks: DraftTask[];
   /** Every id that was seen, also of tasks with faults, and its first place. */

@@ -15,6 +15,8 @@ export interface LintContext {
   problems: Problems;
   /** Ids outside the plan that its tasks may depend on. */
   known?: ReadonlySet<string>;
+  /** Agents of the plan or its defaults that were reported already: once is enough. */
+  reportedAgents: Set<string>;
 }
 
 /** Verbs that name no end. Stems: "optimis" covers optimise, optimised, optimising. */
@@ -41,10 +43,10 @@ function checkAgent(task: DraftTask, { draft, profiles, problems, reportedAgents
   const hint = /\s/.test(use)
     ? "to run a command line, write `command:` instead of `agent:`"
     : (didYouMean(use, profiles) ?? `known agents: ${[...profiles, "command"].join(", ")}`);
-  problems.error("agent", task.where("agent"), `there is no agent ${showId(use)}`, {
-    hint,
-    task: task.spec.id,
-  });
+  const message = `there is no agent ${showId(use)}`;
+  if (task.ownAgent) problems.error("agent", task.where("agent"), message, { hint, task: task.spec.id });
+  else if (!reportedAgents.has(use)) problems.error("agent", draft.agentAt, message, { hint });
+  if (!task.ownAgent) reportedAgents.add(use);
 }
 
 /** Faults of patterns, in a list of the plan or of a task. True when all are sound. */

@@ -220,6 +220,7 @@ function draftOf(
     serial: head.serial ?? [],
     contracts: head.contracts ?? [],
     sandbox: head.sandbox ?? "auto",
+    agentAt: head.defaults?.agent === undefined ? where("agent") : where("defaults", "agent"),
     tasks,
     ids,
     at,
@@ -257,16 +258,10 @@ function readTask(
     problems.error(code, where(...path), message, { hint, task: input.id });
   const spec = normaliseTask(input, head, fault);
   if (problems.count > before) return [];
-  const lines = input.expected_lines;
-  return [
-    {
-      spec,
-      at: source.place(node.at),
-      where,
-      item,
-      ...(lines === undefined ? {} : { expectedLines: lines }),
-    },
-  ];
+  const expectedLines = input.expected_lines;
+  const ownAgent = input.agent !== undefined;
+  const more = expectedLines === undefined ? {} : { expectedLines };
+  return [{ spec, at: source.place(node.at), where, item, ownAgent, ...more }];
 }
 
 function withDefaultId(node: Node & { kind: "map" }, defaultId: string | undefined): Node & { kind: "map" } {

@@ -28,6 +28,16 @@ test("S2: an agent that nobody knows, and a command line taken for one", () => {
   assert.deepEqual(check(model({ agent: "mine" }), { profiles: ["mine"] }).errors, []);
 });
 
+test("S2: an unknown agent of the plan or its defaults is named once, where it is chosen", () => {
+  const tasks = `tasks:\n${["a", "b"].map((id) => `- {id: ${id}, goal: ${LONG}, allowed_files: [${id}], acceptance: ["true"]}`).join("\n")}`;
+  const ofPlan = check(`agent: nobody\n${tasks}`).errors;
+  assert.equal(ofPlan.length, 1);
+  assert.match(ofPlan[0] ?? "", /^agent p.yaml:1:8 there is no agent "nobody"/);
+  const ofDefaults = check(`agent: codex\ndefaults: {agent: nobody}\n${tasks}`).errors;
+  assert.equal(ofDefaults.length, 1);
+  assert.match(ofDefaults[0] ?? "", /^agent p.yaml:2:19 /);
+});
+
 test("S2: a goal is needed by an agent, and best between 300 and 800 characters; a command reads none", () => {
   assert.match(check(model({ goal: undefined })).errors[0] ?? "", /missing .* goal is missing/);
   assert.match(check(model({ goal: "  " })).errors[0] ?? "", /goal is missing/);
