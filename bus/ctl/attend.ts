@@ -9,6 +9,7 @@ import { ping } from "./connect.ts";
 import type { Bus, Ctx } from "./context.ts";
 import { say } from "./context.ts";
 import { EXIT } from "./exit-codes.ts";
+import { intoFault } from "./into.ts";
 import { takeOver } from "./render/advice.ts";
 import { endLines } from "./render/summary.ts";
 import { taskJson } from "./render/task-json.ts";
@@ -89,16 +90,26 @@ async function detached(ctx: Ctx, run: string): Promise<number> {
 
 async function ended(ctx: Ctx, end: RunState): Promise<number> {
   const { summary } = end;
-  const code = summary.merged === summary.total ? EXIT.ok : EXIT.unfinished;
+  const { into, repo } = end.run.spec;
+  const whole = summary.merged === summary.total;
+  const fault = into !== undefined && whole ? await intoFault(repo, into, summary.head) : undefined;
+  const code = whole && fault === undefined ? EXIT.ok : EXIT.unfinished;
   if (ctx.json) {
     const value = {
       type: "end",
       exit: code,
       run: summary,
       take_over: takeOver(summary) ?? null,
+      into:
+        into === undefined
+          ? null
+          : { branch: into, moved: whole && fault === undefined, why_not: fault ?? null },
       tasks: end.tasks.map(taskJson),
     };
     await ctx.io.out(`${JSON.stringify(value)}\n`);
-  } else await say(ctx, ...endLines(end, ctx.now(), ctx.p, ctx.io.columns()));
+  } else {
+    await say(ctx, ...endLines(end, ctx.now(), ctx.p, ctx.io.columns()));
+    if (fault !== undefined) await say(ctx, ctx.p.yellow(`${into} was not moved: ${fault}`));
+  }
   return code;
 }

@@ -5,20 +5,29 @@
 // 2. The endpoint in the git directory says where the bus is, whatever the environment (case 64).
 // 3. dead or none -> BUS_AWAY; the holder lives but does not answer -> BUS_NOT_ANSWERING with its pid.
 
+import { realpathSync } from "node:fs";
 import { BusbarError } from "../../schemas/errors.ts";
 import type { Ping } from "../../schemas/methods.ts";
 import { connectBus } from "../client/client.ts";
 import { type FoundBus, findBus, readToken } from "../client/find.ts";
-import type { RepoFacts } from "../git/facts.ts";
-import { probeRepository } from "../git/probe.ts";
+import { git } from "../git/run.ts";
 import { VERSION } from "../version.ts";
 import type { Bus } from "./context.ts";
 
 /** What a first sign of life may take; case 62 wants an answer within 2 s. */
 export const PING_TIMEOUT_MS = 1_500;
 
-export async function locate(dir: string): Promise<RepoFacts> {
-  return probeRepository(dir);
+/**
+ * The common git directory of the repository round `dir`: one question to git, so that a verb answers fast.
+ * Throws what a full look at the repository throws.
+ */
+export async function commonDirOf(dir: string): Promise<string> {
+  const words = ["rev-parse", "--path-format=absolute", "--git-common-dir"];
+  const answer = await git(words, { cwd: dir, userConfig: true, okExits: [0, 128] }).catch(() => undefined);
+  if (answer?.exit === 0) return realpathSync(answer.stdout.replace(/\n$/, ""));
+  // Why not, is found out at leisure.
+  const { probeRepository } = await import("../git/probe.ts");
+  return (await probeRepository(dir)).commonDir;
 }
 
 /** Throws BUS_AWAY, BUS_NOT_ANSWERING, BAD_TOKEN, PROTOCOL_MISMATCH, IO. */

@@ -65,8 +65,8 @@ async function runVerb(def: VerbDef, io: Io, argv: string[], p: Ctx["p"]): Promi
     p,
     now: () => Date.now(),
     connect: async () => {
-      const { locate, openBus } = await import("./connect.ts");
-      return openBus((await locate(dir)).commonDir);
+      const { commonDirOf, openBus } = await import("./connect.ts");
+      return openBus(await commonDirOf(dir));
     },
     onSignal: realSignals,
   };

@@ -8,7 +8,7 @@ const ATTEMPT: OptionDef = { name: "attempt", value: "N", help: "of that attempt
 
 const EXIT_CODES = [
   "Exit codes:",
-  "  0    every task is merged",
+  "  0    every task is merged (and the branch of --into was moved)",
   "  1    ended, but tasks are blocked, failed or cancelled",
   "  2    plan, words or repository refused; nothing was started",
   "  3    bus or machine trouble",

@@ -175,3 +175,18 @@ test("init, plan, run: the first three commands of a person work as they are", a
   assert.equal(run.code, 0, run.out + run.err);
   assert.equal(w.git("log", "-1", "--format=%s", "busbar/repo").length > 0, true);
 });
+
+test("--into: the branch is moved when all is merged; one that is checked out is not, which is said, exit 1", async (t) => {
+  const w = makeWorld(t);
+  w.git("branch", "release");
+  const task = (id: string) => [{ id, command: `echo ${id} > ${id}.txt` }];
+  const moved = await w.busctl(["run", w.plan(task("a")), "--into", "release"]);
+  assert.equal(moved.code, 0, moved.err);
+  assert.equal(w.git("rev-parse", "release"), w.git("rev-parse", "busbar/r"));
+  const stuck = await w.busctl(["run", w.plan(task("b"), { run: "s" }), "--into", "main"]);
+  assert.equal(stuck.code, 1, stuck.err);
+  assert.match(stuck.err, /warning: main is checked out in /);
+  assert.match(stuck.out, /main was not moved: it is checked out in .*git merge --ff-only/);
+  const bad = await w.busctl(["run", w.plan(task("c"), { run: "u" }), "--into", "a..b"]);
+  assert.equal(bad.code, 2);
+});

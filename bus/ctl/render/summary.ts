@@ -93,7 +93,9 @@ function landedLines(run: Run, summary: RunSummary, p: Palette): string[] {
   if (!command) return ["Nothing has landed; no branch was moved."];
   const lines = [`Branch ${summary.branch} is at ${summary.head.slice(0, 12)} (base ${summary.base_name}).`];
   const into = run.spec.into;
-  if (into !== undefined) lines.push(`It goes into ${into} when every task is merged.`);
+  if (into !== undefined && summary.merged < summary.total) {
+    lines.push(`It goes into ${into} when every task is merged.`);
+  }
   lines.push(`Take it over with:  ${p.bold(command)}`);
   return lines;
 }

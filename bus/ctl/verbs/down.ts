@@ -1,11 +1,11 @@
 import { isCode } from "../../../schemas/errors.ts";
-import { locate } from "../connect.ts";
+import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { bringDown, type Survivor } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
-  const { commonDir } = await locate(ctx.dir);
+  const commonDir = await commonDirOf(ctx.dir);
   let survivors: Survivor[];
   try {
     survivors = await bringDown(commonDir, args.flag("leave-running"));

@@ -3,7 +3,7 @@
 
 import { spawn } from "node:child_process";
 import { BusbarError } from "../../../schemas/errors.ts";
-import { locate } from "../connect.ts";
+import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson, usage } from "../context.ts";
 import { daemonEnv, programWords } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -20,7 +20,7 @@ interface GcAnswer {
 export async function run(ctx: Ctx, args: Args): Promise<number> {
   const idle = args.flag("all") ? 0 : idleSeconds(args.text("idle"));
   const dry = args.flag("dry-run");
-  const { commonDir } = await locate(ctx.dir);
+  const commonDir = await commonDirOf(ctx.dir);
   const words = ["--repo", commonDir, "--gc", "--json"];
   if (dry) words.push("--dry-run");
   if (idle !== undefined) words.push("--idle-s", String(idle));

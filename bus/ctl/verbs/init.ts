@@ -6,7 +6,7 @@ import { basename, dirname, join } from "node:path";
 import { BusbarError, ioError } from "../../../schemas/errors.ts";
 import { idFromFile } from "../../../schemas/plan/parse.ts";
 import { git } from "../../git/run.ts";
-import { locate } from "../connect.ts";
+import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { hasChecks, proposeGate } from "../init-gate.ts";
@@ -15,7 +15,7 @@ import { EXAMPLE_TASK, planText } from "../init-text.ts";
 const READ = ["package.json", "pyproject.toml", "Makefile"] as const;
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
-  await locate(ctx.dir);
+  await commonDirOf(ctx.dir);
   const top = await topOf(ctx.dir);
   const plan = join(top, "plan.yaml");
   const example = join(top, "tasks", "example.yaml");

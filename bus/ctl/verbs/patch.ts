@@ -1,6 +1,6 @@
 import { parseAddress, resolveTask } from "../address.ts";
 import { changeOf, diffOf } from "../changes.ts";
-import { locate } from "../connect.ts";
+import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 
@@ -8,7 +8,7 @@ import { EXIT } from "../exit-codes.ts";
 export async function run(ctx: Ctx, args: Args): Promise<number> {
   const address = parseAddress(args.word(0) ?? "");
   const attempt = args.whole("attempt", 1);
-  const { commonDir } = await locate(ctx.dir);
+  const commonDir = await commonDirOf(ctx.dir);
   const bus = await ctx.connect();
   try {
     const { task } = await resolveTask(bus, address);

@@ -5,7 +5,7 @@ import type { Task } from "../../../schemas/task.ts";
 import { VERSION } from "../../version.ts";
 import { resolveRun } from "../address.ts";
 import { changeOf, filesOf } from "../changes.ts";
-import { locate } from "../connect.ts";
+import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { buildReport, type FileChange, reportMarkdown } from "../render/report.ts";
@@ -17,7 +17,7 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   const format = args.text("format") ?? (ctx.json ? "json" : "md");
   if (format !== "md" && format !== "json") throw usage("--format is md or json");
   const output = args.text("output");
-  const { commonDir } = await locate(ctx.dir);
+  const commonDir = await commonDirOf(ctx.dir);
   const bus = await ctx.connect();
   try {
     const { run: name } = await resolveRun(bus, args.word(0));

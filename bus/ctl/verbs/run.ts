@@ -17,6 +17,7 @@ import { openBus } from "../connect.ts";
 import { type Args, type Bus, type Ctx, say, sayJson } from "../context.ts";
 import { ensureUp, thisHost } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
+import { checkInto } from "../into.ts";
 import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
 import { plural } from "../render/time.ts";
@@ -34,6 +35,8 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   if (hasErrors(checked.problems) || !checked.draft || !checked.repo) throw badPlan(checked);
   const spec = specOf(args, checked);
   const { warnings } = await preflight(checked.repo.facts, spec.base, addTo ?? spec.run);
+  const stuck = spec.into === undefined ? undefined : await checkInto(spec.repo, spec.into);
+  if (stuck !== undefined) warnings.push(stuck);
   if (!ctx.json) for (const warning of warnings) ctx.io.err(`${ctx.p.yellow("warning:")} ${warning}\n`);
   if (args.flag("dry-run")) return dryRun(ctx, checked, spec, warnings);
 

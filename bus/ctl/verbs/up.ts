@@ -1,5 +1,5 @@
 import { VERSION } from "../../version.ts";
-import { locate } from "../connect.ts";
+import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { ensureUp } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -8,7 +8,7 @@ import { EXIT } from "../exit-codes.ts";
 const SANDBOX = "off in this version: agents run as you, held only by limits and by what is checked after";
 
 export async function run(ctx: Ctx, _args: Args): Promise<number> {
-  const { commonDir } = await locate(ctx.dir);
+  const commonDir = await commonDirOf(ctx.dir);
   const up = await ensureUp(commonDir);
   const facts = {
     repo: commonDir,
