@@ -113,3 +113,25 @@ test("O8: the bus is killed during a run: busctl starts it again, the run ends g
   assert.equal(end.code, 0, end.out + end.err);
   assert.equal(w.sh("wc -l < runs").trim(), "1");
 });
+
+test("O8: the scheduler is killed during a run: busctl starts another, the run ends green", async (t) => {
+  const w = makeWorld(t);
+  const agent = w.agent(
+    "slow",
+    `echo x >> ${w.W}/runs; until test -e ${w.W}/go; do sleep 0.1; done; echo a > a.txt`,
+  );
+  const run = w.start(["run", w.plan([{ id: "a", command: agent }])]);
+  await until("the agent runs", () => existsSync(join(w.W, "runs")), 30_000);
+  const workers = async () =>
+    (await w.audit({ method: "register_worker", kind: "event" })).flatMap((one) =>
+      one.event?.type === "worker.registered" ? [one.event.pid] : [],
+    );
+  const [first = 0] = await workers();
+  assert.ok(first > 1);
+  process.kill(first, "SIGKILL");
+  await until("another scheduler is registered", async () => (await workers()).length > 1, 30_000);
+  w.sh("touch go");
+  const end = await run.ended;
+  assert.equal(end.code, 0, end.out + end.err);
+  assert.equal(w.sh("wc -l < runs").trim(), "1");
+});

@@ -5,6 +5,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { LogFile, TerminalLog } from "../../bus/ctl/log-file.ts";
+import { adviceFor } from "../../bus/ctl/render/advice.ts";
 import { run as approve } from "../../bus/ctl/verbs/approve.ts";
 import { run as cancel } from "../../bus/ctl/verbs/cancel.ts";
 import { run as cat } from "../../bus/ctl/verbs/cat.ts";
@@ -100,6 +101,14 @@ test("O1: tasks --task shows what a person needs to decide, and the commands", a
     "busctl retry r/stuck",
   ])
     assert.ok(text.includes(part), part);
+});
+
+test("advice: where a check was red its own log is named, fit for a shell", () => {
+  const task = makeTask("t", usedUp());
+  if (task.state.name === "blocked" && task.state.needs.kind === "retries_used")
+    task.state.needs.evidence.check = "it's red";
+  assert.equal(adviceFor(task)?.commands[0], "busctl logs r/t --check 'it'\\''s red' --tail 50");
+  assert.equal(adviceFor(makeTask("m", merged())), undefined);
 });
 
 test("case 62 stale-socket: tasks says that nothing runs and starts nothing", async () => {

@@ -23,7 +23,7 @@ export function adviceFor(task: Task): Advice | undefined {
       return {
         what: `Its tries are used up (${needs.cause}). Look why, then try again with a word of advice, or cancel it.`,
         commands: [
-          `busctl logs ${name} --tail 50`,
+          `busctl logs ${name}${checkOption(needs.evidence.check)} --tail 50`,
           ...(hasSnapshot(task) ? [`busctl diff ${name}`] : []),
           `busctl retry ${name} --feedback "..."`,
           `busctl cancel ${name}`,
@@ -49,6 +49,12 @@ export function adviceFor(task: Task): Advice | undefined {
         commands: [`busctl tasks --task ${task.run}/${needs.root}`],
       };
   }
+}
+
+/** The log of the check that was red says more than the agent's. */
+function checkOption(check: string | undefined): string {
+  if (check === undefined) return "";
+  return ` --check ${/^[A-Za-z0-9_./-]+$/.test(check) ? check : `'${check.replaceAll("'", "'\\''")}'`}`;
 }
 
 function hasSnapshot(task: Task): boolean {
