@@ -15,7 +15,7 @@ import { ROLES, type Role } from "./answers.ts";
 import type { EventNotice, JournalRecord } from "./events.ts";
 import type { Outcome } from "./job.ts";
 import type { Run, Task } from "./task.ts";
-import { Cause, Evidence, Id, Oid, Phase, RunSpec, SnapshotInfo, STATES, TaskSpec, Verdict } from "./task.ts";
+import { Cause, Evidence, Id, Oid, Phase, RunSpec, SnapshotInfo, STATES, Verdict } from "./task.ts";
 
 /** `T` as a phantom: the result's type, for client stubs. */
 interface MethodDef<P extends z.ZodType = z.ZodType, R = unknown> {
@@ -376,4 +376,4 @@ export type {
   RunSummary,
   WorkerAnswer,
 } from "./answers.ts";
-export { ROLES, type Role, TaskSpec };
+export { ROLES, type Role };

@@ -62,7 +62,7 @@ const CHECKS = [
   { name: "tree", command: [bin("tsx"), "scripts/check-tree.ts"] },
   { name: "types", command: [bin("tsc"), "--noEmit", "-p", "."] },
   { name: "style", command: [bin("biome"), "check", "--error-on-warnings", "--colors=off", "."] },
-  { name: "unused", command: [bin("knip")] },
+  { name: "unused", command: [bin("knip"), "--no-config-hints"] },
   {
     name: "schemas",
     file: "scripts/generate-schemas.ts",

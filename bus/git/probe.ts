@@ -10,7 +10,7 @@ import { isOid } from "../../schemas/ids.ts";
 import type { HeadFacts, RepoFacts } from "./facts.ts";
 import { type GitOptions, git, gitLine } from "./run.ts";
 
-export type { HeadFacts, RepoFacts } from "./facts.ts";
+export type { RepoFacts } from "./facts.ts";
 export { preflight } from "./preflight.ts";
 
 /** Long enough for a cold disk; a probe must not keep a person waiting. */

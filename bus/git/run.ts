@@ -6,8 +6,6 @@ import { BusbarError } from "../../schemas/errors.ts";
 import { GIT_TIMEOUT_MS } from "../../schemas/limits.ts";
 import { FIXED_FLAGS, gitEnvironment } from "./env.ts";
 
-export { gitEnvironment } from "./env.ts";
-
 export interface GitOptions {
   cwd?: string;
   /** GIT_DIR. Named explicitly wherever it is known: nothing is searched, nobody's directory answers instead. */

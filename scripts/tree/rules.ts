@@ -42,7 +42,6 @@ export const PACKAGES: ReadonlyMap<string, readonly string[]> = new Map([
   ["systeminformation", ["scheduler/machine.ts"]],
   ["yargs", ["bus/ctl/"]],
   ["zod", ["schemas/"]],
-  ["picomatch", ["schemas/globs.ts"]],
   ["yaml", ["schemas/plan/"]],
   ["fast-check", ["test/"]],
   ["typescript", ["scripts/tree/"]],
