@@ -33,7 +33,6 @@ export class Attempts {
   readonly #checkouts: CheckoutWatch;
   /** Runs whose integration branch is there and as the bus knows it. */
   readonly #branches = new Map<string, Promise<void>>();
-  #adopted = false;
 
   constructor(kit: Kit, wake: () => void) {
     this.#kit = kit;
@@ -136,8 +135,6 @@ export class Attempts {
 
   /** Once, at the start: what an earlier scheduler left. */
   async adopt(): Promise<void> {
-    if (this.#adopted) return;
-    this.#adopted = true;
     const kit = this.#kit;
     await clearChecks(kit);
     for (const { run, tasks, underway } of kit.mirror.runs.values())

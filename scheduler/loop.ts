@@ -44,6 +44,7 @@ export class Engine {
   #stopped = false;
   /** False while the bus is away: nothing is placed then. */
   #connected = false;
+  #begun = false;
   #slow: NodeJS.Timeout | undefined;
   #freeMemory: number | undefined;
 
@@ -62,7 +63,11 @@ export class Engine {
 
   /** The bus has (again) said what there is, and the mirror holds it. */
   async connected(): Promise<void> {
-    await this.#attempts.adopt();
+    if (!this.#begun) {
+      this.#begun = true;
+      await this.#trains.begin();
+      await this.#attempts.adopt();
+    }
     this.#connected = true;
     this.#slow ??= setInterval(() => void this.#slowTick(), SLOW_TICK_MS);
     this.wake();

@@ -1,6 +1,7 @@
 // Makes a captured snapshot known: patch for people, manifest at the bus. And `publish` of an agent at work: the
 // bus's event asks for a snapshot of the workspace as it is now.
 
+import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { isCode } from "../schemas/errors.ts";
 import type { SnapshotInfo } from "../schemas/task.ts";
@@ -29,18 +30,23 @@ export async function publishCapture(
 }
 
 /** output/<name>.patch of the attempt, for `git apply`. A patch that cannot be written loses nothing. */
-export async function writeOutputPatch(
-  kit: Kit,
-  attempt: Attempt,
-  commit: string,
-  name: string,
-): Promise<void> {
+async function writeOutputPatch(kit: Kit, attempt: Attempt, commit: string, name: string): Promise<void> {
   const dir = join(attempt.dir, "output");
   try {
     makePrivateDir(dir);
     await writePatch({ control: kit.control, base: attempt.base, commit, file: join(dir, `${name}.patch`) });
   } catch (error) {
     kit.log.warn("the patch could not be written", { ...attempt.ref, commit, error: String(error) });
+  }
+}
+
+/** output/landed.patch beside the version that it is. */
+export function nameLandedPatch(kit: Kit, attempt: Attempt, version: number): void {
+  const dir = join(attempt.dir, "output");
+  try {
+    copyFileSync(join(dir, `v${version}.patch`), join(dir, "landed.patch"));
+  } catch (error) {
+    kit.log.warn("the patch of a landing could not be written", { ...attempt.ref, error: String(error) });
   }
 }
 

@@ -4,13 +4,13 @@
 //    change that the head holds already has nothing left to land.
 // 2. Proof on exactly the candidate's tree: acceptance and shallow unless this tree passed them in the attempt, then
 //    middle and deep. Red goes back as check_after_merge, with the tasks landed since its base (case 46).
-// 3. The branch is moved by compare-and-swap from the head that was tested on. Somebody moved it: from 1 again.
+// 3. The branch is moved by compare-and-swap from the head that was tested on. Somebody moved it: the caller reconciles.
 // 4. `land` tells the bus. A bus that does not take it (the task was cancelled meanwhile): the branch goes back.
 //
 // Killed between 3 and 4, the next scheduler finds the branch ahead of the bus and reports the landing: the trailers
 // of the commit say whose it is (`reconcile`).
 
-import { BusbarError, isCode } from "../schemas/errors.ts";
+import { isCode } from "../schemas/errors.ts";
 import { candidateRef, integrationRef } from "../schemas/ids.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
 import { buildCandidate, type CandidateOutcome, commitMessage } from "./candidate.ts";
@@ -18,7 +18,7 @@ import { evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import { type GateResult, runGate } from "./gate-runner.ts";
 import type { Attempt, Kit } from "./kit.ts";
-import { writeOutputPatch } from "./publish.ts";
+import { nameLandedPatch } from "./publish.ts";
 import { moveRef, readRef } from "./refs.ts";
 import { settleFailed, whileAway } from "./settle.ts";
 
@@ -37,31 +37,16 @@ export type Landed =
   /** Cancelled meanwhile; nothing was moved, or it was moved back. */
   | { kind: "dropped" }
   /** The branch is not where the bus says; the run must be reconciled first. */
-  | { kind: "foreign"; head: string | null };
-
-/** Moves of the branch by others that are put up with before the train says so. */
-const MAX_REBUILDS = 5;
-
-export async function landOne(passenger: Passenger): Promise<Landed> {
-  const { kit, run } = passenger;
-  for (let go = 0; go < MAX_REBUILDS; go += 1) {
-    const head = await readRef(kit.control, integrationRef(run.run));
-    const known = kit.mirror.runs.get(run.run)?.run.head;
-    if (head === null || (known !== undefined && head !== known)) return { kind: "foreign", head };
-    const landed = await tryOn(passenger, head);
-    if (landed.kind !== "stale") return landed;
-  }
-  throw new BusbarError(
-    "STALE_HEAD",
-    `landing ${passenger.task.spec.id}: the branch moved ${MAX_REBUILDS} times meanwhile`,
-  );
-}
+  | { kind: "foreign" };
 
 type Candidate = Extract<CandidateOutcome, { kind: "candidate" }>;
 
-async function tryOn(passenger: Passenger, head: string): Promise<Landed | { kind: "stale" }> {
+/** One turn. Rejects with errors of ours only. */
+export async function landOne(passenger: Passenger): Promise<Landed> {
   const { kit, attempt, task, run, snapshot } = passenger;
   const { signal } = attempt.abort;
+  // The bus knows the head; whether the branch still stands there is asked by the compare-and-swap of the move.
+  const head = kit.mirror.runs.get(run.run)?.run.head ?? run.head;
   const built = await buildCandidate({
     control: kit.control,
     head,
@@ -87,7 +72,6 @@ async function tryOn(passenger: Passenger, head: string): Promise<Landed | { kin
         evidence("the integration branch holds this change already"),
       );
     case "candidate": {
-      await keepAlive(kit, run, built.commit);
       const proof = await proveCandidate(passenger, built);
       if (signal.aborted) return { kind: "dropped" };
       if (proof.kind === "pass") return await moveAndReport(passenger, head, built);
@@ -104,12 +88,14 @@ function proofOf(run: Run, snapshot: SnapshotInfo): string {
     : `acceptance and gate of the plan; snapshot ${snapshot.commit}`;
 }
 
-function proveCandidate(passenger: Passenger, candidate: Candidate): Promise<GateResult> {
+async function proveCandidate(passenger: Passenger, candidate: Candidate): Promise<GateResult> {
   const { kit, attempt, task, run, snapshot } = passenger;
   const proven = candidate.tree === snapshot.tree;
   const checks = checksFor(task.spec, run.spec.gate, { kind: "candidate", proven });
+  if (checks.length === 0) return { kind: "pass" };
   const { commit, tree } = candidate;
-  return runGate(kit, { attempt, task, run, commit, tree, checks, signal: attempt.abort.signal });
+  await keepAlive(kit, run, commit);
+  return await runGate(kit, { attempt, task, run, commit, tree, checks, signal: attempt.abort.signal });
 }
 
 async function redCandidate(
@@ -146,15 +132,11 @@ async function keepAlive(kit: Kit, run: Run, commit: string): Promise<void> {
   await moveRef(kit.control, ref, old ?? "0".repeat(commit.length), commit);
 }
 
-async function moveAndReport(
-  passenger: Passenger,
-  head: string,
-  candidate: Candidate,
-): Promise<Landed | { kind: "stale" }> {
+async function moveAndReport(passenger: Passenger, head: string, candidate: Candidate): Promise<Landed> {
   const { kit, attempt, run } = passenger;
   const { commit, tree } = candidate;
   const ref = integrationRef(run.run);
-  if ((await moveRef(kit.control, ref, head, commit)) === "stale") return { kind: "stale" };
+  if ((await moveRef(kit.control, ref, head, commit)) === "stale") return { kind: "foreign" };
   try {
     await whileAway(kit, attempt, () =>
       kit.bus.call("land", { ...attempt.ref, old_head: head, commit, tree }),
@@ -173,6 +155,6 @@ async function moveAndReport(
   kit.log.info("landed", { ...attempt.ref, commit, tree });
   const landedHere = kit.mirror.runs.get(run.run);
   if (landedHere) landedHere.run = { ...landedHere.run, head: commit };
-  await writeOutputPatch(kit, attempt, passenger.snapshot.commit, "landed");
+  nameLandedPatch(kit, attempt, passenger.snapshot.version);
   return { kind: "landed", commit };
 }

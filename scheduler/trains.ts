@@ -34,6 +34,15 @@ export class Trains {
     return this.#active.size > 0;
   }
 
+  /** At the start: what an earlier scheduler had moved and not reported is reported before anything else lands. */
+  async begin(): Promise<void> {
+    for (const [run, { run: facts, underway }] of this.#kit.mirror.runs) {
+      if (underway.size === 0 || facts.paused) continue;
+      const answer = await reconcileRun(this.#kit, run);
+      if (answer.kind === "foreign") await this.#halt(run, answer.why);
+    }
+  }
+
   /** Starts the trains that have something to do; aborts turns of tasks that are not on their way any more. */
   move(): void {
     for (const [run, { run: facts }] of this.#kit.mirror.runs) {
