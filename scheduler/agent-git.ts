@@ -4,9 +4,10 @@
 
 import { closeSync, constants, fstatSync, lstatSync, openSync, readdirSync, readSync } from "node:fs";
 import { join } from "node:path";
+import { isCode } from "../schemas/errors.ts";
 import { type AttemptRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
-import { ownConfig } from "./own-repo.ts";
+import { alternatesFile, ownConfig } from "./own-repo.ts";
 import { type Workspace, workspaceBranch } from "./workspace.ts";
 
 const MAX_REF_BYTES = 1024;
@@ -14,6 +15,8 @@ const MAX_LOG_BYTES = 4 * 1024 * 1024;
 /** Refs of an agent's repository looked at. */
 const MAX_REFS = 2_000;
 const MAX_DEPTH = 12;
+/** A pipe laid in place of an object holds git until then; commits of an honest agent need far less. */
+const AGENT_OBJECTS_TIMEOUT_MS = 30_000;
 
 export interface AgentGit {
   state: "there" | "gone" | "replaced";
@@ -135,8 +138,12 @@ export async function gitOddities(
   found.push(...fileOddities(control, workspace));
   const head = headOid(agent);
   if (head === undefined) found.push("HEAD of the workspace has no commit");
-  else if (head !== base && !(await descends(control, workspace.work, base, head)))
-    found.push(`base ${base.slice(0, 12)} is not an ancestor of HEAD ${head.slice(0, 12)}`);
+  else if (head !== base) {
+    const answer = await descends(control, workspace.work, base, head);
+    const [from, to] = [base.slice(0, 12), head.slice(0, 12)];
+    if (answer === false) found.push(`base ${from} is not an ancestor of HEAD ${to}`);
+    if (answer === undefined) found.push(`the history of HEAD ${to} cannot be read`);
+  }
   return found;
 }
 
@@ -154,20 +161,48 @@ function fileOddities(control: Control, workspace: Workspace): string[] {
   return found;
 }
 
+/** Whether the workspace borrows objects only from where we said (or from nowhere): else they are not read. */
+export function borrowsAsMade(control: Control, work: string): boolean {
+  const list = join(work, ".git", "objects", "info", "alternates");
+  const text = readPlain(list, MAX_LOG_BYTES);
+  if (text === undefined) return entryAbsent(list);
+  return text === Buffer.from(alternatesFile(control.repo)).toString("latin1");
+}
+
+function entryAbsent(path: string): boolean {
+  try {
+    lstatSync(path);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
 /** Read access to the agent's own objects, and no use of an index that it may have forged. */
 export function withAgentObjects(control: Control, work: string) {
   return {
     alternates: [join(work, ".git", "objects")],
     objectDir: control.objectDir,
     config: ["core.commitGraph=false", "core.multiPackIndex=false"],
-    timeoutMs: 60_000,
+    timeoutMs: AGENT_OBJECTS_TIMEOUT_MS,
   };
 }
 
-async function descends(control: Control, work: string, base: string, head: string): Promise<boolean> {
-  const { exit } = await controlGit(control, ["merge-base", "--is-ancestor", base, head], {
-    ...withAgentObjects(control, work),
-    okExits: [0, 1, 128],
-  });
-  return exit === 0;
+/** Undefined: the agent's objects cannot be read (damaged, or something that never answers). */
+async function descends(
+  control: Control,
+  work: string,
+  base: string,
+  head: string,
+): Promise<boolean | undefined> {
+  try {
+    const { exit } = await controlGit(control, ["merge-base", "--is-ancestor", base, head], {
+      ...withAgentObjects(control, work),
+      okExits: [0, 1],
+    });
+    return exit === 0;
+  } catch (error) {
+    if (isCode(error, "GIT_FAILED", "GIT_TIMEOUT")) return undefined;
+    throw error;
+  }
 }

@@ -20,9 +20,10 @@ import {
 import { basename, dirname, join } from "node:path";
 import { showName } from "../bus/git/tree.ts";
 import { BusbarError, ioError } from "../schemas/errors.ts";
-import { nameIn, scan } from "./capture-scan.ts";
+import { scan } from "./capture-scan.ts";
 import { removeAll } from "./clean-place.ts";
 import type { Control } from "./control.ts";
+import { nameIn } from "./on-disk.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface ArchiveFacts {

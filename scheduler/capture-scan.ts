@@ -4,31 +4,14 @@
 // A directory or file that the agent closed to reading (chmod) is opened again and the scan repeated: what
 // cannot be read must not pass for deleted.
 
-import { chmodSync, type Stats } from "node:fs";
-import { copyFile, lstat, readlink, rm } from "node:fs/promises";
+import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  EXECUTABLE,
-  GITLINK,
-  LINK,
-  parseRaw,
-  type RawChange,
-  REGULAR,
-  showName,
-  splitNul,
-} from "../bus/git/tree.ts";
-import { placeOptions } from "./checkout.ts";
+import { GITLINK, parseRaw, type RawChange, showName, splitNul } from "../bus/git/tree.ts";
+import { copyIndex, placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
+import { type OnDisk, onDisk } from "./on-disk.ts";
 import { openTree } from "./open-tree.ts";
 import type { Workspace } from "./workspace.ts";
-
-/** How a path stands on the disk. `gone` also for paths below something that is no directory any more. */
-export type OnDisk =
-  | { is: "file"; mode: string; size: number }
-  | { is: "link"; target: Buffer }
-  | { is: "directory" }
-  | { is: "special"; what: string }
-  | { is: "gone" };
 
 export interface Touched {
   /** Bytes as latin1. */
@@ -62,7 +45,7 @@ export interface ScanPlace {
 const MAX_IGNORED = 1_000;
 
 export async function scan(place: ScanPlace): Promise<Scan> {
-  await copyFile(place.index, place.scratch);
+  await copyIndex(place.index, place.scratch);
   let found = await ask(place);
   if (found.complaints && openTree(place.work, ".git")) found = await ask(place);
   const tracked = parseRaw(found.tracked);
@@ -115,48 +98,6 @@ async function lookAt(
 ): Promise<Touched> {
   const { name, oldMode, oldOid } = change;
   return { name, oldMode, oldOid, disk: await onDisk(work, name) };
-}
-
-/** Looks at a path without following a link, the last part or any before it. */
-export async function onDisk(work: string, name: string): Promise<OnDisk> {
-  const parts = name.split("/");
-  for (let n = 1; n < parts.length; n++) {
-    const parent = await lstatOrNull(nameIn(work, parts.slice(0, n).join("/")));
-    if (!parent?.isDirectory()) return { is: "gone" };
-  }
-  const path = nameIn(work, name);
-  const stats = await lstatOrNull(path);
-  if (stats === null) return { is: "gone" };
-  if (stats.isSymbolicLink()) return { is: "link", target: await readlink(path, { encoding: "buffer" }) };
-  if (stats.isDirectory()) return { is: "directory" };
-  if (!stats.isFile()) return { is: "special", what: kindOf(stats) };
-  if ((stats.mode & 0o400) === 0) chmodSync(path, (stats.mode & 0o7777) | 0o400);
-  return { is: "file", mode: stats.mode & 0o100 ? EXECUTABLE : REGULAR, size: stats.size };
-}
-
-function kindOf(stats: Stats): string {
-  if (stats.isFIFO()) return "a named pipe";
-  if (stats.isSocket()) return "a socket";
-  return "a device";
-}
-
-async function lstatOrNull(path: Buffer): Promise<Stats | null> {
-  try {
-    return await lstat(path);
-  } catch {
-    return null;
-  }
-}
-
-/** Names are bytes. */
-export function nameIn(work: string, name: string): Buffer {
-  return Buffer.concat([Buffer.from(`${work}/`, "utf8"), Buffer.from(name, "latin1")]);
-}
-
-/** A link's mode, for changes that are not regular files. */
-export function modeOf(disk: OnDisk): string {
-  if (disk.is === "file") return disk.mode;
-  return disk.is === "link" ? LINK : "";
 }
 
 /** The paths that differ from the checkout at this moment (in text; ignored files and submodules are not listed). */

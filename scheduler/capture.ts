@@ -5,6 +5,7 @@
 //   3. Blobs and tree of what is in scope; what is outside stays in the workspace on the disk and is listed.
 //   4. One commit whose only parent is the base, kept alive by the snapshot's ref in the user's repository.
 
+import { lstatSync, mkdirSync, mkdtempSync, renameSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { gitLikePart } from "../bus/git/names.ts";
@@ -13,11 +14,12 @@ import { BusbarError } from "../schemas/errors.ts";
 import { type AttemptRef, snapshotRef } from "../schemas/ids.ts";
 import { MAX_CAPTURED_FILE_BYTES } from "../schemas/limits.ts";
 import { gitOddities } from "./agent-git.ts";
-import { modeOf, type OnDisk, type Scan, scan, type Touched } from "./capture-scan.ts";
+import { type Scan, scan, type Touched } from "./capture-scan.ts";
 import { hashAll, type IndexChange, isBlobMode, type WritePlace, writeTree } from "./capture-write.ts";
 import { caseTwins } from "./case-twins.ts";
 import { treeOf, writeCommit } from "./commit.ts";
 import { type Control, controlGit } from "./control.ts";
+import { modeOf, type OnDisk } from "./on-disk.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
 import { submoduleChanges } from "./submodules.ts";
@@ -84,6 +86,7 @@ export async function capture(order: CaptureOrder): Promise<Captured> {
   const { control, workspace, base } = order;
   const scratch = join(workspace.dir, `index.v${order.version}`);
   const place: WritePlace = { control, work: workspace.work, scratch };
+  const replaced = ensureWork(workspace);
   try {
     const [found, baseTree, submodules, anomalies] = await Promise.all([
       scan({ control, work: workspace.work, index: workspace.index, scratch, sparse: workspace.sparse }),
@@ -108,13 +111,22 @@ export async function capture(order: CaptureOrder): Promise<Captured> {
       refused: sorted.refused,
       twins,
       ignored: found.ignored.map(showName),
-      anomalies,
+      anomalies: [...replaced, ...anomalies],
       submodules,
     };
   } finally {
     await rm(scratch, { force: true });
     await rm(`${scratch}.lock`, { force: true });
   }
+}
+
+/** A working tree that is gone is an empty one; what was put in its place is moved aside, never followed. */
+function ensureWork({ dir, work }: Workspace): string[] {
+  const stats = lstatSync(work, { throwIfNoEntry: false });
+  if (stats?.isDirectory()) return [];
+  if (stats) renameSync(work, mkdtempSync(join(dir, "replaced-")).concat("/work"));
+  mkdirSync(work, { mode: 0o700 });
+  return [stats ? "the working tree was replaced by something else" : "the working tree is gone"];
 }
 
 interface Sorted {

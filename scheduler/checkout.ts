@@ -1,7 +1,7 @@
 // Puts the files of a tree on the disk through an index of ours, which then knows their stat data: a later
 // capture reads only what was touched since. Filters are not run: files are as the tree stores them (case 02).
 
-import { copyFile } from "node:fs/promises";
+import { copyFile, stat, utimes } from "node:fs/promises";
 import type { GitOptions } from "../bus/git/run.ts";
 import { type Control, controlGit } from "./control.ts";
 
@@ -51,6 +51,17 @@ export async function checkoutSparse(
 }
 
 /** The same stat data for the index that git in the place itself uses. */
-export async function giveIndex(index: string, gitDir: string): Promise<void> {
-  await copyFile(index, `${gitDir}/index`);
+export function giveIndex(index: string, gitDir: string): Promise<void> {
+  return copyIndex(index, `${gitDir}/index`);
+}
+
+/**
+ * Copies an index with its time. Git trusts the stat data of a file only when the file is older than the index, to the
+ * second in most builds: under a younger copy, a change made in the second of the checkout that keeps the size
+ * would not be seen.
+ */
+export async function copyIndex(from: string, to: string): Promise<void> {
+  await copyFile(from, to);
+  const { atime, mtimeMs } = await stat(from);
+  await utimes(to, atime, new Date(Math.floor(mtimeMs)));
 }

@@ -7,7 +7,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
 import { type AttemptRef, agentTipRef, isOid } from "../schemas/ids.ts";
-import { headOid, readAgentGit, withAgentObjects } from "./agent-git.ts";
+import { borrowsAsMade, headOid, readAgentGit, withAgentObjects } from "./agent-git.ts";
 import { type Control, controlGit, repoGit } from "./control.ts";
 
 export interface HarvestOrder {
@@ -35,6 +35,13 @@ export async function harvest(order: HarvestOrder): Promise<Harvested> {
   if (agent.state !== "there") return { tips: 0, problems };
   const named = [headOid(agent), ...agent.refs.values(), ...agent.logged].filter(isOid);
   const all = [...new Set(named)].filter((oid) => oid !== order.base);
+  if (all.length === 0) return { tips: 0, problems };
+  if (!borrowsAsMade(order.control, order.work)) {
+    problems.push(
+      "the agent changed where its repository borrows objects from; its own commits were not read",
+    );
+    return { tips: 0, problems };
+  }
   if (all.length > MAX_TIPS)
     problems.push(`${all.length} commits are named by refs and logs; ${MAX_TIPS} are kept`);
   try {

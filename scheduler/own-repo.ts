@@ -32,10 +32,7 @@ export function writeOwnRepo(repo: OwnRepo): void {
     mkdirSync(at(dir), { recursive: true });
   writeFileSync(at("config"), ownConfig(repo));
   writeFileSync(at("info", "exclude"), repo.excludes);
-  writeFileSync(
-    at("objects", "info", "alternates"),
-    alternatesOf(join(repo.from, "objects")).map(quoteLine).join(""),
-  );
+  writeFileSync(at("objects", "info", "alternates"), alternatesFile(repo.from));
   copyShallow(repo.from, repo.gitDir);
   if (repo.branch === undefined) {
     writeFileSync(at("HEAD"), `${repo.commit}\n`);
@@ -74,8 +71,13 @@ export function ownConfig(repo: Pick<OwnRepo, "objectFormat" | "sparse">): strin
   return `${lines.join("\n")}\n`;
 }
 
+/** The text of objects/info/alternates for a repository that borrows from the git directory `from`. */
+export function alternatesFile(from: string): string {
+  return alternatesOf(join(from, "objects")).map(quoteLine).join("");
+}
+
 /** An object store and those that it borrows from, absolute: git follows relative ones at the first level only. */
-export function alternatesOf(objectDir: string, depth = 0): string[] {
+function alternatesOf(objectDir: string, depth = 0): string[] {
   const list = join(objectDir, "info", "alternates");
   if (depth > 5 || !existsSync(list)) return [objectDir];
   const lines = readFileSync(list, "utf8").split("\n");

@@ -4,9 +4,10 @@
 import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { submodulesOf } from "../bus/git/submodules.ts";
-import { parseRaw, showName, splitNul } from "../bus/git/tree.ts";
+import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
 import { checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
+import { onDisk } from "./on-disk.ts";
 import { writeOwnRepo } from "./own-repo.ts";
 
 export interface PlacedSubmodule {
@@ -54,6 +55,11 @@ export async function submoduleChanges(
 ): Promise<string[]> {
   const changes: string[] = [];
   for (const { path, index, objectDir } of placed) {
+    // A link laid there must not be followed.
+    if ((await onDisk(work, pathBytes(path))).is !== "directory") {
+      changes.push(path);
+      continue;
+    }
     const options = placeOptions({ work: join(work, path), index, objectDir });
     const ok = { ...options, encoding: "buffer" as const, okExits: [0, 1] };
     await controlGit(control, ["update-index", "-q", "--refresh"], ok);

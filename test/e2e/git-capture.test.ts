@@ -1,14 +1,16 @@
 // Capture of odd working trees: what is on the disk is found, named right, and nothing is lost or followed.
 
 import assert from "node:assert/strict";
-import { readFileSync, utimesSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { type CaptureOrder, capture } from "../../scheduler/capture.ts";
 import { touchedPaths } from "../../scheduler/capture-scan.ts";
+import { harvest } from "../../scheduler/harvest.ts";
 import type { Workspace } from "../../scheduler/workspace.ts";
 import { isCode } from "../../schemas/errors.ts";
 import { attempt, IDENTITY, sh, type World, worked, world } from "../helpers/repo.ts";
+import { until } from "../helpers/wait.ts";
 
 function snap(w: World, workspace: Workspace, extra: Partial<CaptureOrder> = {}) {
   return capture({
@@ -139,6 +141,17 @@ test("only content counts: touched files are unchanged, a change that keeps size
   assert.deepEqual(await touchedPaths(w.control, workspace), ["mode", "sly"]);
 });
 
+test("a change in the second of the checkout that keeps the size is found, also later", async (t) => {
+  const w = await world(t, "echo 1 > f; git add -A; git commit -qm base");
+  const workspace = await worked(w, "a", "echo 2 > f");
+  // Git without nanoseconds sees the same second; the copies of our index must not look younger than it.
+  const second = Math.floor(statSync(workspace.index).mtimeMs / 1000);
+  utimesSync(join(workspace.work, "f"), second, second);
+  await until("the next second", () => Date.now() / 1000 > second + 1.1);
+  assert.deepEqual(list(await snap(w, workspace)), ["modified f"]);
+  assert.equal(sh(workspace.work, "git status --porcelain"), " M f");
+});
+
 test("the same version again is the same commit; another content under its number is STALE", async (t) => {
   const w = await world(t, "echo 1 > f; git add -A; git commit -qm base");
   const workspace = await worked(w, "a", "echo 2 > f");
@@ -184,4 +197,43 @@ test("hundreds of files at once, and a base of thousands: nothing is missed", as
   sh(workspace.work, "rm -f .git/index; git add -A");
   assert.equal(sh(w.repo, `git rev-parse ${got.commit}^{tree}`), sh(workspace.work, "git write-tree"));
   assert.equal(readFileSync(join(workspace.work, "n/1"), "utf8"), "1\n");
+});
+
+test("a working tree that is gone or replaced by a link is an empty one; the link is not followed", async (t) => {
+  const w = await world(t, "echo 1 > f; git add -A; git commit -qm base");
+  const gone = await worked(w, "gone", 'rm -rf "$PWD"');
+  assert.deepEqual(list(await snap(w, gone, { ref: attempt("gone") })), ["deleted f"]);
+  const moved = await worked(
+    w,
+    "moved",
+    'rm -rf "$PWD"; mkdir "$W/other"; echo secret > "$W/other/s"; ln -s "$W/other" "$PWD"',
+  );
+  const got = await snap(w, moved, { ref: attempt("moved") });
+  assert.deepEqual(list(got), ["deleted f"]);
+  assert.match(got.anomalies[0]!, /replaced/);
+});
+
+test("an agent's objects that are damaged, endless or borrowed from elsewhere hold nothing up", async (t) => {
+  const w = await world(
+    t,
+    "echo 1 > f; git add -A; git commit -qm base; git init -q ../other; echo s > ../other/s; git -C ../other add -A; git -C ../other commit -qm secret",
+  );
+  const common = { control: w.control, base: w.base };
+  const broken = await worked(
+    w,
+    "broken",
+    'echo 2 > f; echo only here > g; git add -A; git commit -qm two; o=$(git rev-parse HEAD:g | sed "s,^..,&/,"); rm g; chmod u+w .git/objects/$o; echo junk > .git/objects/$o',
+  );
+  assert.deepEqual(list(await snap(w, broken, { ref: attempt("broken") })), ["modified f"]);
+  const harvested = await harvest({ ...common, work: broken.work, ref: attempt("broken") });
+  assert.equal(harvested.tips, 0);
+  assert.match(harvested.problems.join(), /could not be kept/);
+  const lent = await worked(
+    w,
+    "lent",
+    'echo "$W/other/.git/objects" >> .git/objects/info/alternates; git update-ref refs/heads/x "$(git -C "$W/other" rev-parse HEAD)"',
+  );
+  const refused = await harvest({ ...common, work: lent.work, ref: attempt("lent") });
+  assert.match(refused.problems.join(), /borrows/);
+  sh(w.repo, "git fsck --strict 2>&1");
 });

@@ -231,6 +231,8 @@ test("case 01 submodule-empty: submodules are populated offline in workspaces an
     ["gitlink vendor/lib"],
   );
   assert.deepEqual(bad.changed, []);
+  const linked = await worked(w, "d", 'rm -rf vendor/lib; ln -s "$W" vendor/lib');
+  assert.deepEqual((await snap(w, "d", linked)).submodules.includes("vendor/lib"), true);
   sh(w.repo, "git submodule -q deinit -f --all; rm -rf .git/modules/vendor/lib/modules");
   await fails(preflight(facts, w.base, "r"), "SUBMODULE_MISSING", /submodule vendor\/lib\/in/);
   sh(w.repo, "rm -rf .git/modules");
