@@ -4,8 +4,8 @@
 
 import { lstatSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { placeOptions } from "./checkout.ts";
-import { type Control, controlGit } from "./control.ts";
+import { touchedPaths } from "./capture-scan.ts";
+import type { Control } from "./control.ts";
 import { writeJson } from "./edges.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -15,15 +15,7 @@ const FILE = "setup-files.json";
 
 /** Writes the list into the attempt's directory. */
 export async function noteSetupFiles(control: Control, workspace: Workspace): Promise<void> {
-  const { stdout } = await controlGit(
-    control,
-    ["status", "--porcelain", "-z", "--untracked-files=all", "--ignored=no"],
-    placeOptions(workspace),
-  );
-  const touched = stdout
-    .split("\0")
-    .filter((line) => line.length > 3)
-    .map((line) => line.slice(3));
+  const touched = await touchedPaths(control, workspace);
   const stamps: [string, Stamp][] = touched.map((path) => [path, stampOf(join(workspace.work, path))]);
   writeJson(join(workspace.dir, FILE), stamps);
 }
