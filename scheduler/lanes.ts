@@ -8,7 +8,7 @@
 //    declare `changes_contracts`, go one at a time.
 // 3. A lane is held from the claim until the task is merged or settled otherwise (failed, blocked, cancelled).
 
-import { fixedPrefix, isTreeWide, literalPath, mayOverlap } from "../schemas/globs.ts";
+import { fixedPrefix, literalPath, mayOverlap, meetsEverything } from "../schemas/globs.ts";
 import type { TaskSpec } from "../schemas/task.ts";
 
 /** Files that most changes of a project meet in; by name, wherever they stand. */
@@ -61,7 +61,7 @@ export function laneOf(
   granted: readonly string[],
   serial: readonly string[],
 ): Lane {
-  const patterns = [...spec.allowed_files, ...granted].filter((pattern) => !isBroad(pattern));
+  const patterns = [...spec.allowed_files, ...granted].filter((pattern) => !meetsEverything(pattern));
   return {
     serial: spec.changes_contracts || patterns.some((pattern) => namesPublicFile(pattern, serial)),
     files: patterns.map((pattern) => ({ pattern, prefix: fixedPrefix(pattern) })),
@@ -75,10 +75,6 @@ export function clash(a: Lane, b: Lane): "serial" | "files" | undefined {
     for (const y of b.files)
       if (nested(x.prefix, y.prefix) && mayOverlap([x.pattern], [y.pattern])) return "files";
   return undefined;
-}
-
-function isBroad(pattern: string): boolean {
-  return isTreeWide(pattern) || /^[./]*\*\*/.test(pattern);
 }
 
 function namesPublicFile(pattern: string, serial: readonly string[]): boolean {

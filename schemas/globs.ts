@@ -107,7 +107,15 @@ export function overlap(a: readonly string[], b: readonly string[]): [string, st
   return undefined;
 }
 
-/** Whether the pattern covers practically everything: `**`, `**\/*`, `*\/**`, `**\/*.*`. */
+/** Whether the pattern covers practically everything: `**`, `**\/*`, `*\/**
+ * A pattern that meets every other one (it covers the whole tree, or begins with `**`). Such tasks are not kept apart
+ * by the scheduler: all would run one by one. What they do to the same file is found at landing.
+ */
+export function meetsEverything(pattern: string): boolean {
+  return isTreeWide(pattern) || /^[./]*\*\*/.test(pattern);
+}
+
+/**`, `**\/*.*`. */
 export function isTreeWide(pattern: string): boolean {
   if (globFault(pattern) !== undefined) return false;
   return read(pattern).some(

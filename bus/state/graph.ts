@@ -27,8 +27,13 @@ export function checkGraph(
   }
   const faults: string[] = [];
   const byId = new Map<string, GraphNode>();
+  // Ids that differ in case only would share names on some file systems.
+  const folded = new Map<string, string>();
   for (const node of nodes) {
     const fault = idFault(node.id);
+    const twin = folded.get(String(node.id).toLowerCase()) ?? node.id;
+    if (twin !== node.id) faults.push(`task ids ${showId(twin)} and ${showId(node.id)} differ in case only`);
+    else folded.set(String(node.id).toLowerCase(), node.id);
     if (fault) faults.push(`task id ${showId(node.id)} ${fault}`);
     else if (byId.has(node.id) || existing(node.id) !== undefined)
       faults.push(`task id ${showId(node.id)} is there twice`);

@@ -14,6 +14,7 @@ import {
   type Overlaps,
   warnOverlaps,
   warnSerial,
+  warnWide,
 } from "./lint-plan.ts";
 import { isModelTask, type LintContext, lintTask } from "./lint-task.ts";
 import { type Problem, Problems } from "./nodes.ts";
@@ -64,6 +65,7 @@ export function checkPlan(draft: PlanDraft, options: CheckOptions): PlanReport {
   for (const task of draft.tasks) lintTask(task, context);
   const overlaps = findOverlaps(graph, draft.tasks);
   warnOverlaps(overlaps, context);
+  warnWide(context);
   warnSerial(context);
   const path = criticalPath(graph);
   const speedUp = path.length === 0 ? 1 : draft.tasks.length / path.length;

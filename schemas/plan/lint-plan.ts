@@ -1,6 +1,6 @@
 // Checks of the plan as a whole (S2, S4): dependencies, gate, and tasks that would wait for each other.
 
-import { globFault, overlap } from "../globs.ts";
+import { globFault, meetsEverything, overlap } from "../globs.ts";
 import { showId } from "../ids.ts";
 import type { DraftTask } from "./draft.ts";
 import { findCycles, type Graph, unorderedPairs } from "./graph.ts";
@@ -100,11 +100,12 @@ export interface Overlaps {
   complete: boolean;
 }
 
-/** Pairs of tasks that no dependency orders and that may change the same file. */
+/** Pairs of tasks that no dependency orders and that the scheduler keeps apart, since they may change the same file. */
 export function findOverlaps(graph: Graph, tasks: readonly DraftTask[]): Overlaps {
   const lists = new Map<string, number>();
-  const listOf = tasks.map((task) => {
-    const key = task.spec.allowed_files.join("\0");
+  const narrow = tasks.map((task) => task.spec.allowed_files.filter((pattern) => !meetsEverything(pattern)));
+  const listOf = narrow.map((patterns) => {
+    const key = patterns.join("\0");
     const id = lists.get(key) ?? lists.size;
     lists.set(key, id);
     return id;
@@ -124,7 +125,7 @@ export function findOverlaps(graph: Graph, tasks: readonly DraftTask[]): Overlap
     }
     found.together += 1;
     const key = (listOf[i] ?? 0) * lists.size + (listOf[j] ?? 0);
-    if (!answers.has(key)) answers.set(key, overlap(a.spec.allowed_files, b.spec.allowed_files)?.[0]);
+    if (!answers.has(key)) answers.set(key, overlap(narrow[i] ?? [], narrow[j] ?? [])?.[0]);
     const pattern = answers.get(key);
     if (pattern !== undefined) found.pairs.push([a.spec.id, b.spec.id, pattern]);
   }
@@ -151,6 +152,17 @@ export function warnOverlaps(overlaps: Overlaps, { draft, problems }: LintContex
     const place = tasks[1]?.where("allowed_files") ?? draft.at;
     problems.warn("overlap", place, message, { hint, task: ids[1] });
   }
+}
+
+/** Tasks that may change everything run together all the same; people should know what that costs. */
+export function warnWide({ draft, problems }: LintContext): void {
+  const wide = draft.tasks.filter((task) => task.spec.allowed_files.some(meetsEverything));
+  const [first, second] = wide;
+  if (!first || !second) return;
+  const ids = wide.map((task) => task.spec.id);
+  const message = `${listIds(ids)} may change files all over the tree; where two change the same file, the second is sent back at landing`;
+  const hint = "narrow allowed_files, so that they are kept apart";
+  problems.warn("overlap", second.where("allowed_files"), message, { hint, task: second.spec.id });
 }
 
 /** Connected components of two and more, in the order of the plan (union-find). */

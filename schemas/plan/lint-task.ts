@@ -83,8 +83,10 @@ function checkMatch(task: DraftTask, pattern: string, index: number, { base, pro
   if (base.matchesSomething(pattern)) return;
   const literal = literalPath(pattern);
   const wanted = literal ?? fixedPrefix(pattern);
+  // One edit in five characters is a slip of the hand; `a.txt` beside `f.txt` is another file.
+  const slips = Math.min(literal === undefined ? 4 : 2, Math.floor(wanted.length / 5) - 1);
   const near =
-    base.nearest(wanted, literal === undefined ? 4 : 2) ?? (literal ? undefined : base.sameName(wanted));
+    (slips > 0 ? base.nearest(wanted, slips) : undefined) ?? (literal ? undefined : base.sameName(wanted));
   if (literal !== undefined && near === undefined) return; // a new file, by all signs
   const place = task.where("allowed_files", index);
   const hint =

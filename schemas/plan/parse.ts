@@ -200,7 +200,7 @@ function draftOf(
   context: PlanContext,
   problems: Problems,
 ): PlanDraft {
-  const ids = new Map<string, Place>();
+  const ids: Ids = { places: new Map(), folded: new Map() };
   const tasks = trees.flatMap((tree, i) => readTask(tree, i, head, ids, problems));
   const at = plan ? plan.source.place(plan.node.at) : start;
   const where = plan ? placer(plan) : () => start;
@@ -222,19 +222,13 @@ function draftOf(
     sandbox: head.sandbox ?? "auto",
     agentAt: head.defaults?.agent === undefined ? where("agent") : where("defaults", "agent"),
     tasks,
-    ids,
+    ids: ids.places,
     at,
     where,
   };
 }
 
-function readTask(
-  tree: TaskTree,
-  index: number,
-  head: PlanHead,
-  ids: Map<string, Place>,
-  problems: Problems,
-): DraftTask[] {
+function readTask(tree: TaskTree, index: number, head: PlanHead, ids: Ids, problems: Problems): DraftTask[] {
   const { source } = tree;
   if (tree.node.kind !== "map") {
     problems.error(
@@ -270,12 +264,25 @@ function withDefaultId(node: Node & { kind: "map" }, defaultId: string | undefin
   return { ...node, entries: [{ key: "id", at: node.at, value }, ...node.entries] };
 }
 
-function noteId(id: string, place: Place, ids: Map<string, Place>, problems: Problems): void {
-  const first = ids.get(id);
+/** Ids met so far: as written, and without regard to case. */
+interface Ids {
+  places: Map<string, Place>;
+  folded: Map<string, { id: string; place: Place }>;
+}
+
+function noteId(id: string, place: Place, ids: Ids, problems: Problems): void {
+  // Ids that differ in case only would share names on some file systems.
+  const key = id.toLowerCase();
+  const first = ids.folded.get(key);
   if (first === undefined) {
-    ids.set(id, place);
+    ids.folded.set(key, { id, place });
+    ids.places.set(id, place);
     return;
   }
-  const message = `the id ${showId(id)} is given twice; first at ${first.file}:${first.line}:${first.column}`;
+  const at = `${first.place.file}:${first.place.line}:${first.place.column}`;
+  const message =
+    first.id === id
+      ? `the id ${showId(id)} is given twice; first at ${at}`
+      : `the id ${showId(id)} differs from ${showId(first.id)} (${at}) in case only`;
   problems.error("duplicate_id", place, message, { hint: "give one of them another id" });
 }

@@ -188,7 +188,7 @@ test("case 30 dotgit-gone: without or with a foreign .git the content is still c
   const world = makeWorld(t);
   const before = lookAtCheckout(world);
   const fresh =
-    "echo ok > b.txt; rm -rf .git; git init -q -b main .; git add -A; git commit -qm 'fresh start'";
+    "echo ok > b.txt; rm -rf .git; git init -q -b main .; git add -A; git -c user.name=x -c user.email=x@x commit -qm 'fresh start'";
   const ran = await world.run([
     { id: "rm", command: "echo ok > a.txt; rm -rf .git", allowed_files: ["a.txt"] },
     { id: "init", command: fresh, allowed_files: ["b.txt"] },

@@ -117,7 +117,14 @@ function build(W: string, env: Record<string, string>): World {
     git: (...args) => bash('git -C repo "$@"', W, { ...env, ...IDENTITY }, args).trimEnd(),
     plan(tasks, more = {}) {
       const file = join(W, "plan.json");
-      const plan = { run: "r", repo, gate: "none", defaults: { env: { pass: ["W"] } }, ...more, tasks: tasks.map(filled) };
+      const plan = {
+        run: "r",
+        repo,
+        gate: "none",
+        defaults: { env: { pass: ["W"] } },
+        ...more,
+        tasks: tasks.map(filled),
+      };
       writeFileSync(file, JSON.stringify(plan, null, 1));
       return file;
     },
