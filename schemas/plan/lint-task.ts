@@ -83,8 +83,8 @@ function checkMatch(task: DraftTask, pattern: string, index: number, { base, pro
   if (base.matchesSomething(pattern)) return;
   const literal = literalPath(pattern);
   const wanted = literal ?? fixedPrefix(pattern);
-  // One edit in five characters is a slip of the hand; `a.txt` beside `f.txt` is another file.
-  const slips = Math.min(literal === undefined ? 4 : 2, Math.floor(wanted.length / 5) - 1);
+  // One edit in five characters is a slip of the hand; `a.txt` beside `f.txt` is a new file.
+  const slips = literal === undefined ? 4 : Math.min(2, Math.floor(wanted.length / 5) - 1);
   const near =
     (slips > 0 ? base.nearest(wanted, slips) : undefined) ?? (literal ? undefined : base.sameName(wanted));
   if (literal !== undefined && near === undefined) return; // a new file, by all signs
