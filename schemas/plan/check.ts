@@ -56,6 +56,7 @@ export function checkPlan(draft: PlanDraft, options: CheckOptions): PlanReport {
     profiles: options.profiles,
     reportedAgents: new Set(),
     ...(base ? { base } : {}),
+    ...(options.known ? { known: options.known } : {}),
   };
   const graph = buildGraph(draft.tasks.map((task) => task.spec));
   checkGate(context);

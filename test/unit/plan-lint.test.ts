@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { checkPlan } from "../../schemas/plan/check.ts";
+import { parsePlan } from "../../schemas/plan/parse.ts";
 import { check, checkFiles, codes, planOf } from "../helpers/plans.ts";
 
 const LONG = "The refresh of a session moves from the handlers into one place. ".repeat(6); // 390 characters
@@ -233,4 +235,32 @@ test("S2: a fault in one file does not hide those of another, and a task with a 
     "unknown_key plan.yaml:1:49",
     "unknown_dependency t/b.yaml:4:17",
   ]);
+});
+
+test("case 59 failed-dependency: a plan that is added to a run may depend on what that run has", () => {
+  const { spec } = parsePlan(
+    [
+      {
+        name: "p.json",
+        text: JSON.stringify({
+          gate: "none",
+          tasks: [
+            { id: "late", command: "x", depends_on: ["good"], allowed_files: ["a"], acceptance: ["true"] },
+          ],
+        }),
+        kind: "json",
+      },
+    ],
+    { name: "p" },
+  );
+  assert.ok(spec);
+  const errors = (known?: ReadonlySet<string>) =>
+    checkPlan(spec, { profiles: [], ...(known ? { known } : {}) }).problems.filter(
+      (one) => one.severity === "error",
+    );
+  assert.deepEqual(
+    errors().map((one) => one.code),
+    ["unknown_dependency"],
+  );
+  assert.deepEqual(errors(new Set(["good"])), []);
 });
