@@ -37,17 +37,6 @@ export async function moveRef(control: Control, ref: string, oldOid: string, new
   }
 }
 
-/** Removes a ref of ours, if it still names `oid`. */
-export async function removeRef(control: Control, ref: string, oid: string): Promise<Moved> {
-  try {
-    await repoGit(control, ["update-ref", "--no-deref", "-d", ref, oid]);
-    return "moved";
-  } catch (error) {
-    if (isCode(error, "GIT_FAILED") && (await readRef(control, ref)) !== oid) return "stale";
-    throw error;
-  }
-}
-
 export function zeros(control: Control): string {
   return "0".repeat(control.objectFormat === "sha256" ? 64 : 40);
 }

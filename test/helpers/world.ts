@@ -25,8 +25,6 @@ import { until } from "./wait.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const BUSCTL = join(ROOT, "dist/bus/ctl/main.js");
-export const BUSD = join(ROOT, "dist/bus/busd.js");
-export const SHIM = join(ROOT, "dist/shim/bus-shim.cjs");
 
 export interface Ran {
   code: number | null;
