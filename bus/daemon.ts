@@ -65,6 +65,8 @@ export interface ChangeMethods {
   handlers: Handlers;
   /** The registered scheduler, for `ping`. */
   worker(): string | null;
+  /** Cancels every attempt that runs. */
+  cancelRunning(by: string): Promise<void>;
   /** Called before the store is closed. */
   stop(): void;
 }
@@ -256,20 +258,32 @@ class Life<S extends DaemonStore> implements Daemon {
     return {
       shutdown: (call, params) => {
         this.#parts.log.info("asked to end", { request_id: call.requestId, by: call.actor, ...params });
-        void this.#shutdown(params.leave_running, `shutdown by ${call.actor}`);
+        void this.#shutdown(params.leave_running, call.actor, `shutdown by ${call.actor}`);
         return { ok: true };
       },
     };
   }
 
-  /** The scheduler settles and goes first; then the bus. */
-  async #shutdown(leaveRunning: boolean, why: string): Promise<void> {
+  /** What runs is cancelled (or left), scheduler and shims settle and go first; then the bus. */
+  async #shutdown(leaveRunning: boolean, by: string, why: string): Promise<void> {
     const end = performance.now() + (leaveRunning ? SHUTDOWN_LEAVE_MS : SHUTDOWN_CANCEL_MS);
-    this.#server?.notify("scheduler", "shutdown", { leave_running: leaveRunning });
-    do
+    const server = this.#server!;
+    // From here on the scheduler claims nothing more; a claim on its way is cancelled by the next look.
+    server.notify("scheduler", "shutdown", { leave_running: leaveRunning });
+    const busy = () => server.count("scheduler") + (leaveRunning ? 0 : server.count("shim")) > 0;
+    do {
+      if (!leaveRunning) await this.#cancelRunning(by);
       await pause(LOCK_AGAIN_MS); // and the answer leaves
-    while (this.#server!.count("scheduler") > 0 && performance.now() < end);
+    } while (busy() && performance.now() < end);
     await this.stop(why);
+  }
+
+  async #cancelRunning(by: string): Promise<void> {
+    try {
+      await this.#methods?.cancelRunning(by);
+    } catch (error) {
+      this.#parts.log.error("running attempts could not be cancelled", { error: String(error) });
+    }
   }
 
   #watch(store: S): void {
@@ -288,7 +302,7 @@ class Life<S extends DaemonStore> implements Daemon {
         else busy = Math.max(busy, now - quiet);
         if (now - busy < idleExitMs) return;
         clearInterval(idle);
-        void this.#shutdown(true, `idle for ${Math.round(now - busy)} ms`);
+        void this.#shutdown(true, "bus", `idle for ${Math.round(now - busy)} ms`);
       },
       Math.min(Math.max(idleExitMs / 4, 20), 5_000),
     );

@@ -12,6 +12,7 @@ import { hostname } from "node:os";
 import { parseArgs } from "node:util";
 import { type BusClient, connectBus } from "../bus/client/client.ts";
 import { findBus, readToken } from "../bus/client/find.ts";
+import { removeSchedulerFile, writeSchedulerFile } from "../bus/client/running.ts";
 import { BusSession } from "../bus/client/session.ts";
 import { probeRepository } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
@@ -29,6 +30,7 @@ import { fileLog } from "./log-file.ts";
 import { Engine } from "./loop.ts";
 import { thisMachine } from "./machine.ts";
 import { Mirror } from "./mirror.ts";
+import { placePool } from "./place-pool.ts";
 import { portPool } from "./port-pool.ts";
 import { ShimProcesses } from "./processes.ts";
 import { Usage } from "./usage.ts";
@@ -86,6 +88,7 @@ class Scheduler {
   #engine: Engine | undefined;
   #kit: Kit | undefined;
   #socket = "";
+  #stateDir: string | undefined;
   #awaySince = systemClock.monotonic();
   #end: (code: number) => void = () => {};
   /** Fulfilled with the exit code. */
@@ -139,6 +142,9 @@ class Scheduler {
       start_time: startTime(process.pid) ?? "",
       slots: Math.min(this.#machine.cores * WORKERS_PER_CORE, MAX_WORKERS),
     });
+    this.#stateDir = answer.state_dir;
+    // Whoever finds the bus dead finds us by it.
+    writeSchedulerFile(answer.state_dir);
     const engine = this.#engine ?? (await this.#build(answer));
     this.#kit?.mirror.load(answer.runs, answer.tasks);
     client.on("event", (record) => engine.onRecord(record));
@@ -160,10 +166,11 @@ class Scheduler {
     const clock = systemClock;
     const graceMs = answer.config.kill_grace_ms;
     const processes = new ShimProcesses({ program: shim, env: process.env, clock, log, graceMs });
+    const control = openControl(answer.state_dir, facts);
     const kit: Kit = {
       bus: this.#session,
       mirror: new Mirror(),
-      control: openControl(answer.state_dir, facts),
+      control,
       config: answer.config,
       repo: facts.commonDir,
       stateDir: answer.state_dir,
@@ -176,6 +183,7 @@ class Scheduler {
       random: Math.random,
       processes,
       ports: portPool(process.pid * 97),
+      places: placePool(control, answer.state_dir, this.#machine.cores, log),
       machine: this.#machine,
       usage: new Usage(clock, log),
       shim,
@@ -211,6 +219,11 @@ class Scheduler {
     });
   }
 
+  /** The last deed. */
+  signOff(): void {
+    if (this.#stateDir !== undefined) removeSchedulerFile(this.#stateDir);
+  }
+
   report(error: unknown): void {
     this.#log?.error("unhandled", { error: String((error as Error)?.stack ?? error) });
   }
@@ -227,7 +240,9 @@ async function main(): Promise<number> {
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
     process.once(signal, () => void scheduler.stop(true));
   process.on("unhandledRejection", (error) => scheduler.report(error));
-  return await scheduler.ended;
+  const code = await scheduler.ended;
+  scheduler.signOff();
+  return code;
 }
 
 main().then(

@@ -7,17 +7,20 @@
 //    the lock ends by itself; the winner's answer is success for everybody.
 // 3. No worker registered: start the scheduler, once, and ask until there is one.
 // 4. In vain: the error holds the end of the log and where the log is.
-//
-// End (bringDown): ask for shutdown, then look until both processes are gone, by pid and start time.
+// 3a. A scheduler that lost its bus comes back by itself: it is waited for. One that does not is ended, by pid and
+//    start time, and replaced; its agents go on under their shims.
+// How they end stands in bring-down.ts.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { BusbarError, ioError, isCode } from "../../schemas/errors.ts";
+import { BusbarError, ioError } from "../../schemas/errors.ts";
+import { RECONNECT_MAX_MS } from "../../schemas/limits.ts";
 import type { Ping } from "../../schemas/methods.ts";
 import { findBus } from "../client/find.ts";
-import { startTimeOf } from "../client/identity.ts";
+import { isSameProcess, type ProcessIdentity } from "../client/identity.ts";
+import { runningScheduler } from "../client/running.ts";
 import { busPaths, type Endpoint, type Env, makePrivateDir } from "../paths.ts";
 import { notAnswering, openBus, PING_TIMEOUT_MS, ping } from "./connect.ts";
 import type { Bus } from "./context.ts";
@@ -45,21 +48,27 @@ export function thisHost(): Host {
   return { env: process.env, uid: process.getuid?.() ?? 0 };
 }
 
-/** Throws BUS_NOT_ANSWERING, BUS_AWAY (did not start), and what busPaths throws. */
+/** Bus and scheduler. Throws BUS_NOT_ANSWERING, BUS_AWAY (did not start), and what busPaths throws. */
 export async function ensureUp(commonDir: string, host = thisHost(), idleExitMs?: number): Promise<Up> {
+  const up = await ensureBus(commonDir, host, idleExitMs);
+  if (up.ping.worker !== null) return up;
+  const { state_dir } = up.endpoint;
+  const start = () => launch("scheduler", ["--repo", commonDir], logsOf(commonDir, host), host);
+  const { ping, started } = await workerThere(commonDir, state_dir, start);
+  return { ...up, ping, started: started ? [...up.started, "scheduler"] : up.started };
+}
+
+/** The bus alone. Throws the same. */
+export async function ensureBus(commonDir: string, host = thisHost(), idleExitMs?: number): Promise<Up> {
   const end = performance.now() + START_TIMEOUT_MS;
-  const logs = join(busPaths(commonDir, host.env, host.uid).state, "logs");
   const idle = idleExitMs === undefined ? [] : ["--idle-exit-ms", String(idleExitMs)];
-  const start = (name: "busd" | "scheduler") => {
-    const words = ["--repo", commonDir, ...(name === "busd" ? idle : [])];
-    return launch(name, words, logs, host);
-  };
-  const bus = await busAnswers(commonDir, end, () => start("busd"));
-  const started: Up["started"] = bus.started ? ["bus"] : [];
-  if (bus.ping.worker !== null) return { ...bus, started };
-  const { ping: withWorker, started: ours } = await workerThere(commonDir, end, () => start("scheduler"));
-  if (ours) started.push("scheduler");
-  return { ping: withWorker, endpoint: bus.endpoint, started };
+  const start = () => launch("busd", ["--repo", commonDir, ...idle], logsOf(commonDir, host), host);
+  const { ping, endpoint, started } = await busAnswers(commonDir, end, start);
+  return { ping, endpoint, started: started ? ["bus"] : [] };
+}
+
+function logsOf(commonDir: string, { env, uid }: Host): string {
+  return join(busPaths(commonDir, env, uid).state, "logs");
 }
 
 async function busAnswers(commonDir: string, end: number, start: () => Program) {
@@ -85,10 +94,13 @@ async function busAnswers(commonDir: string, end: number, start: () => Program) 
   }
 }
 
-async function workerThere(commonDir: string, end: number, start: () => Program) {
-  const program = start();
+async function workerThere(commonDir: string, stateDir: string, start: () => Program) {
   const bus = await openBus(commonDir);
   try {
+    const back = await comesBack(bus, stateDir);
+    if (back) return { ping: back, started: false };
+    const end = performance.now() + START_TIMEOUT_MS;
+    const program = start();
     let endedAt: number | undefined;
     for (;;) {
       const answer = await ping(bus, 5_000);
@@ -101,6 +113,34 @@ async function workerThere(commonDir: string, end: number, start: () => Program)
     }
   } finally {
     bus.close();
+  }
+}
+
+/** The answer of the bus once the scheduler that runs has registered; undefined: there is none (any more). */
+async function comesBack(bus: Bus, stateDir: string): Promise<Ping | undefined> {
+  const old = runningScheduler(stateDir);
+  if (!old) return undefined;
+  const patience = performance.now() + RECONNECT_MAX_MS + PING_TIMEOUT_MS;
+  while (isSameProcess(old) && performance.now() < patience) {
+    const answer = await ping(bus, 5_000);
+    if (answer.worker !== null) return answer;
+    await pause(LOOK_AGAIN_MS);
+  }
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    signalTo(old, signal);
+    const limit = performance.now() + LOSER_GRACE_MS;
+    while (isSameProcess(old) && performance.now() < limit) await pause(LOOK_AGAIN_MS);
+  }
+  return undefined;
+}
+
+/** A signal for exactly this process, and for nobody who got its pid later. */
+export function signalTo(known: ProcessIdentity, signal: "SIGTERM" | "SIGKILL"): void {
+  if (!isSameProcess(known)) return;
+  try {
+    process.kill(known.pid, signal);
+  } catch {
+    // It has ended by itself.
   }
 }
 
@@ -195,53 +235,6 @@ function lastWords(file: string): string {
   } catch {
     return last.slice(0, 300);
   }
-}
-
-export interface Survivor {
-  name: "bus" | "scheduler";
-  pid: number;
-}
-
-/** Cancelled agents get their grace and are then killed; that is waited for. */
-const DOWN_TIMEOUT_MS = 45_000;
-
-/** Fulfilled with those that still live at the end; empty = both are gone. Throws BUS_AWAY when none runs. */
-export async function bringDown(commonDir: string, leaveRunning: boolean): Promise<Survivor[]> {
-  const bus = await openBus(commonDir);
-  const { endpoint } = await findBus(commonDir);
-  const watched: (Survivor & { start: string })[] = [];
-  try {
-    if (endpoint) watched.push({ name: "bus", pid: endpoint.pid, start: endpoint.start_time });
-    const worker = await workerProcess(bus);
-    if (worker) watched.push({ name: "scheduler", ...worker });
-    await bus.call("shutdown", { leave_running: leaveRunning }).catch((error: unknown) => {
-      // The answer may be overtaken by the end itself.
-      if (!isCode(error, "BUS_AWAY", "SHUTTING_DOWN")) throw error;
-    });
-  } finally {
-    bus.close();
-  }
-  const end = performance.now() + DOWN_TIMEOUT_MS;
-  for (;;) {
-    const left = watched.filter((one) => startTimeOf(one.pid) === one.start);
-    if (left.length === 0 || performance.now() > end) return left.map(({ name, pid }) => ({ name, pid }));
-    await pause(LOOK_AGAIN_MS);
-  }
-}
-
-/** The registered scheduler, by the newest record of its registration. */
-async function workerProcess(bus: Bus): Promise<{ pid: number; start: string } | undefined> {
-  if ((await ping(bus, 5_000)).worker === null) return undefined;
-  const { records } = await bus.call("query_audit", {
-    method: "register_worker",
-    kind: "event",
-    newest: true,
-    limit: 1,
-  });
-  const event = records[0]?.event;
-  if (event?.type !== "worker.registered") return undefined;
-  const start = startTimeOf(event.pid);
-  return start === "" ? undefined : { pid: event.pid, start };
 }
 
 export function pause(ms: number): Promise<void> {

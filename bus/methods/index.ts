@@ -2,6 +2,8 @@
 
 import type { AnyEvent } from "../../schemas/events.ts";
 import type { Handlers } from "../dispatch.ts";
+import { cancelTask } from "../state/decide-person.ts";
+import type { Store } from "../state/store.ts";
 import { StateTimers } from "../state/timers.ts";
 import { agentHandlers } from "./agent.ts";
 import type { Deps } from "./deps.ts";
@@ -15,6 +17,8 @@ export interface Methods {
   handlers: Handlers;
   /** Name of the registered scheduler. */
   worker(): string | null;
+  /** Cancels every running attempt; its shim is told. */
+  cancelRunning(by: string): Promise<void>;
   /** Ends the timers of leases, retries and checkpoints; call before the store is closed. */
   stop(): void;
 }
@@ -45,7 +49,23 @@ export function makeMethods(parts: Omit<Deps, "workers" | "peers">): Methods {
     set: (fn, ms) => setTimeout(fn, ms).unref(),
     clear: (handle) => clearTimeout(handle as NodeJS.Timeout | undefined),
   });
-  return { handlers, worker: () => workers.current, stop: () => timers.stop() };
+  return {
+    handlers,
+    worker: () => workers.current,
+    cancelRunning: (by) => cancelRunning(parts.store, by),
+    stop: () => timers.stop(),
+  };
+}
+
+async function cancelRunning(store: Store, by: string): Promise<void> {
+  const running = [...store.view.runs()].flatMap(({ run }) =>
+    [...store.view.tasks(run)].filter(({ state }) => state.name === "running"),
+  );
+  if (running.length === 0) return;
+  await store.change({ actor: by }, (d) => {
+    for (const { run, spec } of running)
+      if (d.task(run, spec.id)?.state.name === "running") cancelTask(d, run, spec.id, by);
+  });
 }
 
 function endReason(event: AnyEvent): string | undefined {

@@ -1,31 +1,53 @@
-import { isCode } from "../../../schemas/errors.ts";
+import { bringDown, type Down } from "../bring-down.ts";
 import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
-import { bringDown, type Survivor } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
+import { plural } from "../render/time.ts";
+
+/** Names in one line. */
+const SHOWN = 6;
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
   const commonDir = await commonDirOf(ctx.dir);
-  let survivors: Survivor[];
-  try {
-    survivors = await bringDown(commonDir, args.flag("leave-running"));
-  } catch (error) {
-    if (!isCode(error, "BUS_AWAY")) throw error;
+  const down = await bringDown(commonDir, args.flag("leave-running"));
+  if (!down) {
     // What was wanted is so already.
     if (ctx.json) await sayJson(ctx, { down: true, was_running: false, survivors: [] });
     else await say(ctx, `not running: ${commonDir}`);
     return EXIT.ok;
   }
-  if (ctx.json) await sayJson(ctx, { down: survivors.length === 0, was_running: true, survivors });
-  else if (survivors.length === 0) await say(ctx, "down: bus and scheduler have ended");
-  else {
-    for (const { name, pid } of survivors) {
-      await say(
-        ctx,
-        `${ctx.p.red("still there")}: ${name}, pid ${pid}`,
-        `  -> look with \`ps -fp ${pid}\`, then \`kill ${pid}\``,
-      );
-    }
-  }
-  return survivors.length === 0 ? EXIT.ok : EXIT.infra;
+  const whole = down.survivors.length === 0;
+  if (ctx.json) await sayJson(ctx, { down: whole, was_running: true, ...down });
+  else await say(ctx, ...downLines(ctx, down));
+  return whole ? EXIT.ok : EXIT.infra;
+}
+
+function downLines({ p }: Ctx, down: Down): string[] {
+  const { ended, cancelled, left_running, survivors } = down;
+  const lines: string[] = [];
+  if (down.bus_was_dead)
+    lines.push("The bus had died; what lived without it was found by its process files.");
+  const what = ended.length === 0 ? "nothing" : ended.join(" and ");
+  lines.push(`${survivors.length === 0 ? p.green("down") : p.yellow("not down")}: ended ${what}`);
+  if (cancelled.length > 0)
+    lines.push(
+      `  cancelled ${plural(cancelled.length, "attempt")}: ${some(cancelled)}`,
+      `  try one again after \`busctl up\`: busctl retry ${cancelled[0]?.replace(/#.*/, "")}`,
+    );
+  if (left_running.length > 0)
+    lines.push(
+      `  ${plural(left_running.length, "attempt goes", "attempts go")} on without us: ${some(left_running)}`,
+      "  their results are taken over by the next `busctl up`",
+    );
+  for (const { name, pid } of survivors)
+    lines.push(
+      `${p.red("still there")}: ${name}, pid ${pid}`,
+      `  -> look with \`ps -fp ${pid}\`, then \`kill ${pid}\``,
+    );
+  return lines;
+}
+
+function some(names: readonly string[]): string {
+  const more = names.length - SHOWN;
+  return names.slice(0, SHOWN).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }

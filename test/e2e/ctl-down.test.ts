@@ -1,0 +1,104 @@
+// `busctl down` in every weather: agents at work, agents left, a bus that was killed; and `up` and `run` after it.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { runningScheduler, runningShims } from "../../bus/client/running.ts";
+import { isAlive, processesOf } from "../helpers/processes.ts";
+import { until } from "../helpers/wait.ts";
+import { makeWorld, type World } from "../helpers/world.ts";
+
+/** A run whose only agent sleeps beside a child in a session of its own. */
+async function sleeping(
+  t: TestContext,
+): Promise<{ w: World; child: number; bus: number; scheduler: number }> {
+  const w = makeWorld(t);
+  const agent = w.agent(
+    "sleeper",
+    `setsid sleep 60 & echo $! > ${w.W}/child.tmp; mv ${w.W}/child.tmp ${w.W}/child; sleep 60`,
+  );
+  const ran = await w.busctl(["run", "--detach", w.plan([{ id: "a", command: agent }])]);
+  assert.equal(ran.code, 0, ran.err);
+  await until("the agent runs", () => existsSync(join(w.W, "child")), 30_000);
+  const child = Number(readFileSync(join(w.W, "child"), "utf8"));
+  const { pid: bus, state_dir } = w.endpoint();
+  const scheduler = runningScheduler(state_dir)?.pid ?? 0;
+  assert.ok(scheduler > 1, "the scheduler says who it is");
+  assert.deepEqual(
+    runningShims(state_dir).map(({ of }) => of),
+    ["r/a#1"],
+  );
+  return { w, child, bus, scheduler };
+}
+
+test("O8: down while an agent runs: cancelled, and nobody is left when it returns", async (t) => {
+  const { w, child, bus, scheduler } = await sleeping(t);
+  const down = await w.busctl(["down"]);
+  assert.deepEqual(processesOf(w.W), [], down.out + down.err);
+  assert.deepEqual([child, bus, scheduler].filter(isAlive), []);
+  assert.equal(down.code, 0, down.err);
+  assert.match(down.out, /^down: ended bus and scheduler\n {2}cancelled 1 attempt: r\/a#1\n/);
+  assert.equal((await w.busctl(["up"])).code, 0);
+  const { tasks } = await w.state("r");
+  assert.equal(tasks.get("a")?.state.name, "cancelled");
+});
+
+test("O8: down --leave-running leaves the agent and says so; the next up takes it over", async (t) => {
+  const { w, child, bus, scheduler } = await sleeping(t);
+  const down = await w.busctl(["down", "--leave-running"]);
+  assert.equal(down.code, 0, down.err);
+  assert.deepEqual([bus, scheduler].filter(isAlive), []);
+  assert.equal(isAlive(child), true);
+  assert.match(down.out, /1 attempt goes on without us: r\/a#1/);
+  assert.equal((await w.busctl(["up"])).code, 0);
+  const { tasks } = await w.state("r");
+  assert.equal(tasks.get("a")?.state.name, "running");
+  assert.equal(tasks.get("a")?.attempts.length, 1);
+  assert.equal((await w.busctl(["down"])).code, 0);
+  assert.equal(isAlive(child), false);
+});
+
+test("case 62 stale-socket: down after the bus was killed finds scheduler and agent, and ends both", async (t) => {
+  const { w, child, bus, scheduler } = await sleeping(t);
+  process.kill(bus, "SIGKILL");
+  const down = await w.busctl(["down", "--json"]);
+  assert.equal(down.code, 0, down.out + down.err);
+  const said = JSON.parse(down.out);
+  assert.equal(said.bus_was_dead, true);
+  assert.deepEqual(said.cancelled, ["r/a#1"]);
+  assert.deepEqual(said.survivors, []);
+  assert.deepEqual([child, scheduler].filter(isAlive), []);
+  assert.deepEqual(processesOf(w.W), []);
+});
+
+test("case 62 stale-socket: down after the bus was killed ends an idle scheduler; a foreign pid is left alone", async (t) => {
+  const w = makeWorld(t);
+  assert.equal((await w.busctl(["up"])).code, 0);
+  const { pid, state_dir } = w.endpoint();
+  const scheduler = runningScheduler(state_dir)?.pid ?? 0;
+  process.kill(pid, "SIGKILL");
+  const down = await w.busctl(["down"]);
+  assert.equal(down.code, 0, down.err);
+  assert.match(down.out, /The bus had died.*\ndown: ended scheduler/);
+  assert.equal(isAlive(scheduler), false);
+  // Somebody else has the pid by now: another start time.
+  const file = join(state_dir, "scheduler", "process.json");
+  const { boot_id } = w.endpoint();
+  w.sh(`echo '{"v":1,"pid":${process.pid},"start_time":"1","boot_id":"${boot_id}"}' > ${file}`);
+  assert.match((await w.busctl(["down"])).out, /^not running/);
+});
+
+test("O8: up after the bus was killed: the scheduler comes back, no second one is started", async (t) => {
+  const w = makeWorld(t);
+  assert.equal((await w.busctl(["up"])).code, 0);
+  const { pid, state_dir } = w.endpoint();
+  const scheduler = runningScheduler(state_dir)?.pid;
+  process.kill(pid, "SIGKILL");
+  const up = await w.busctl(["up", "--json"]);
+  assert.equal(up.code, 0, up.err);
+  assert.deepEqual(JSON.parse(up.out).started, ["bus"]);
+  assert.equal(runningScheduler(state_dir)?.pid, scheduler);
+  const ran = await w.run([{ id: "a", command: "echo a > a.txt" }]);
+  assert.equal(ran.code, 0, ran.out + ran.err);
+});
