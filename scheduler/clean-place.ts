@@ -20,6 +20,8 @@ export interface CleanPlaceOrder {
   /** Made (0700) where it is not; holds `work/` and our index. */
   dir: string;
   commit: string;
+  /** Tree of the commit, where it is known. */
+  tree?: string;
   protect?: { base: string; matches(path: string): boolean };
 }
 
@@ -30,6 +32,7 @@ export interface CleanPlace {
   tree: string;
   /** Protected paths that the commit had changed; they stand as in the base. */
   restored: string[];
+  submodules: boolean;
   /** Removes the place. Nothing in it is kept. */
   remove(): Promise<void>;
 }
@@ -55,23 +58,23 @@ export async function makeCleanPlace(order: CleanPlaceOrder): Promise<CleanPlace
       excludes: userExcludes(control.repo),
     });
     await giveIndex(index, gitDir);
-    await placeSubmodules(control, commit, work, join(dir, "sub"));
+    const submodules = await placeSubmodules(control, commit, work, join(dir, "sub"));
     await verifyPlace(work, commit);
-    return { dir, work, tree, restored, remove };
+    return { dir, work, tree, restored, submodules: submodules.length > 0, remove };
   } catch (error) {
     await remove();
     throw error;
   }
 }
 
-/** The tree of the commit in which the protected files are those of the base. */
-async function protectedTree(
+/** The tree of the commit in which the protected files are those of the base. `index` is made and removed. */
+export async function protectedTree(
   order: CleanPlaceOrder,
   index: string,
   work: string,
 ): Promise<{ tree: string; restored: string[] }> {
   const { control, commit, protect } = order;
-  const tree = await treeOf(control, commit);
+  const tree = order.tree ?? (await treeOf(control, commit));
   if (protect === undefined) return { tree, restored: [] };
   const diff = await controlGit(
     control,
@@ -95,13 +98,13 @@ async function protectedTree(
 }
 
 /** Removes a tree whatever modes its directories have. */
-export async function removeAll(path: string): Promise<void> {
+export async function removeAll(path: string | Buffer): Promise<void> {
   try {
     await rm(path, { recursive: true, force: true, maxRetries: 3 });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== "EACCES" && code !== "EPERM") throw error;
-    openTree(path);
+    openTree(path.toString());
     await rm(path, { recursive: true, force: true, maxRetries: 3 });
   }
 }

@@ -1,24 +1,25 @@
 // Runs checks on exactly one commit, in a clean place that no agent has touched.
 //
-// 1. A clean place is made from the commit; files of `protect` are restored from the run's base.
+// 1. A clean place is taken from the pool (place-pool.ts); files of `protect` are restored from the run's base.
 // 2. Set-up steps of the gate, then the checks (gate.ts says which), each under a shim of kind check with its own
 //    HOME, TMPDIR, caches and PORT, one after the other. The first red ends it.
 // 3. Each verdict is recorded with the command, its exit and the tree that it ran on.
-// 4. The place is removed. Logs stay with the attempt: checks/<n>-<name>.log.
+// 4. The place is given back or removed. Logs stay with the attempt: checks/<n>-<name>.log.
 // 5. What is nobody's fault (infra) is tried again in a new place, at most twice. It never blames the task.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { compilePathSet } from "../schemas/globs.ts";
 import type { Evidence, Run, Task, Verdict } from "../schemas/task.ts";
-import { makeCleanPlace } from "./clean-place.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
-import { jobBase, randomHex, removeTree } from "./edges.ts";
+import { jobBase, randomHex } from "./edges.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
 import { judge, type PlannedCheck } from "./gate.ts";
 import { checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { findByEnvironment } from "./liveness.ts";
 import { DETACH } from "./processes.ts";
+import { DIR_VARIABLE } from "./strays.ts";
 
 export interface GateOrder {
   attempt: Attempt;
@@ -62,14 +63,15 @@ async function onePass(kit: Kit, order: GateOrder): Promise<GateResult> {
   const { attempt, run } = order;
   const dir = gateDir(kit.stateDir, attempt.ref, randomHex(kit.random, 6));
   const lease = kit.ports.lease();
-  let place: Awaited<ReturnType<typeof makeCleanPlace>> | undefined;
+  let keep = false;
   try {
     const homes = makeHomes(dir);
     const protect = run.spec.protect;
-    place = await makeCleanPlace({
+    const place = await kit.places.take({
       control: kit.control,
       dir,
       commit: order.commit,
+      tree: order.tree,
       ...(protect.length > 0
         ? { protect: { base: run.spec.base, matches: compilePathSet(protect).matches } }
         : {}),
@@ -82,13 +84,15 @@ async function onePass(kit: Kit, order: GateOrder): Promise<GateResult> {
       homes,
       port: lease.port,
     };
-    return await inPlace(kit, order, at);
+    const result = await inPlace(kit, order, at);
+    keep = result.kind !== "infra" && findByEnvironment(`${DIR_VARIABLE}=${dir}`).length === 0;
+    return result;
   } catch (error) {
     order.signal.throwIfAborted();
     return { kind: "infra", evidence: errorEvidence("making a clean place for the checks", error) };
   } finally {
     lease.release();
-    if (order.signal.reason !== DETACH) await removePlace(kit, place, dir);
+    if (order.signal.reason !== DETACH) kit.places.give({ dir }, keep);
   }
 }
 
@@ -153,17 +157,4 @@ export async function runCheck(
 /** One more than the highest number in use. */
 function nextNumber(logDir: string): number {
   return 1 + Math.max(0, ...readdirSync(logDir).map((name) => Number.parseInt(name, 10) || 0));
-}
-
-async function removePlace(
-  kit: Kit,
-  place: Awaited<ReturnType<typeof makeCleanPlace>> | undefined,
-  dir: string,
-): Promise<void> {
-  try {
-    if (place) await place.remove();
-    await removeTree(dir);
-  } catch (error) {
-    kit.log.warn("a clean place could not be removed", { dir, error: String(error) });
-  }
 }

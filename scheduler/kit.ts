@@ -9,6 +9,7 @@ import type { Control } from "./control.ts";
 import type { HostEnv } from "./environment.ts";
 import type { Machine } from "./machine.ts";
 import type { Mirror } from "./mirror.ts";
+import type { PlacePool } from "./place-pool.ts";
 import type { PortPool } from "./port-pool.ts";
 import type { Usage } from "./usage.ts";
 
@@ -52,6 +53,8 @@ export interface Kit {
   random: Random;
   processes: Processes;
   ports: PortPool;
+  /** Clean places for checks. */
+  places: PlacePool;
   machine: Machine;
   usage: Usage;
   /** Node and the shim's program, for `busbar-call`. */

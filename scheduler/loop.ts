@@ -107,6 +107,7 @@ export class Engine {
     if (!leave) await this.#attempts.drain(limitMs);
     await this.#trains.detach();
     await this.#attempts.detach();
+    await this.#kit.places.close();
   }
 
   async #tick(): Promise<void> {
