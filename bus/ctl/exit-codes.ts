@@ -41,7 +41,6 @@ const INFRA: ReadonlySet<ErrorCode> = new Set([
   "OBJECT_DAMAGED",
   "GIT_FAILED",
   "GIT_TIMEOUT",
-  "OBJECTS_UNREACHABLE",
   "DISK_FULL",
   "WORKSPACE_FAILED",
   "SPAWN_FAILED",

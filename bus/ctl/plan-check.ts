@@ -20,6 +20,7 @@ import type { Problem } from "../../schemas/plan/nodes.ts";
 import { type PlanFile, parsePlan } from "../../schemas/plan/parse.ts";
 import { loadConfig } from "../config.ts";
 import type { RepoFacts } from "../git/facts.ts";
+import { missingObjects } from "../git/partial.ts";
 import { probeRepository, resolveBase } from "../git/probe.ts";
 import { git } from "../git/run.ts";
 import { pathText } from "../git/tree.ts";
@@ -51,11 +52,7 @@ export interface PlanWishes {
 export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPlan> {
   const loaded = loadPlan(wishes.path, planIo, process.cwd());
   const parsed = parsePlan(loaded.files, { name: wishes.name ?? loaded.name });
-  const config = loadConfig({
-    env: ctx.env,
-    home: homedir(),
-    readFile: (path) => readFileSync(path, "utf8"),
-  });
+  const config = configOf(ctx);
   const draft = parsed.spec;
   const problems = [...loaded.problems, ...parsed.problems];
   if (draft && wishes.name !== undefined) draft.run = wishes.name;
@@ -63,7 +60,7 @@ export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPla
   // A plan whose head cannot be read names no repository; its own faults are what there is to say.
   if (!draft) return { ...rest, draft, report: undefined, problems };
   const repo = await findRepo(ctx, wishes, draft, loaded.folder);
-  const baseFiles = repo ? await filesAt(repo.facts.commonDir, repo.base.commit) : undefined;
+  const baseFiles = repo ? await filesAt(repo.facts, repo.base.commit) : undefined;
   const known = repo && (await wishes.known?.(repo.facts.commonDir));
   const report = checkPlan(draft, {
     profiles: Object.keys(config.agents),
@@ -72,6 +69,11 @@ export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPla
   });
   problems.push(...report.problems);
   return { ...rest, draft, report, problems, ...(repo ? { repo } : {}) };
+}
+
+/** The person's or host's configuration. Throws what is wrong in it. */
+export function configOf(ctx: Pick<Ctx, "env">): Config {
+  return loadConfig({ env: ctx.env, home: homedir(), readFile: (path) => readFileSync(path, "utf8") });
 }
 
 async function findRepo(ctx: Ctx, wishes: PlanWishes, draft: PlanDraft, folder: string) {
@@ -114,16 +116,26 @@ async function probeOrNone(dir: string): Promise<RepoFacts | undefined> {
   }
 }
 
-/** Files of a commit with their sizes; names that are not UTF-8 cannot be meant by a plan. */
-async function filesAt(commonDir: string, commit: string): Promise<BaseFile[]> {
-  const words = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit];
-  const { stdoutBuffer } = await git(words, { gitDir: commonDir, encoding: "buffer" });
+/**
+ * Files of a commit with their sizes; names that are not UTF-8 cannot be meant by a plan. In a partial clone whose
+ * objects are not all here a question for sizes would fetch them one by one (case 06): the sizes stay unknown.
+ * Throws OBJECTS_UNREACHABLE when not even the names are here and nobody gives them.
+ */
+async function filesAt(facts: RepoFacts, commit: string): Promise<BaseFile[]> {
+  const lacking = facts.partial !== null && (await missingObjects(facts, commit)).length > 0;
+  const words = ["ls-tree", "-r", ...(lacking ? [] : ["-l"]), "-z", "--full-tree", commit];
+  const options = { gitDir: facts.commonDir, encoding: "buffer" as const };
+  const { stdoutBuffer } = await git(words, options).catch((cause: unknown) => {
+    if (!lacking) throw cause;
+    const why = `the names of the files of ${commit} are not here and could not be fetched from the promisor remote ${facts.partial}`;
+    throw new BusbarError("OBJECTS_UNREACHABLE", why, { remote: facts.partial }, { cause });
+  });
   const files: BaseFile[] = [];
   for (const record of stdoutBuffer.toString("latin1").split("\0")) {
     const tab = record.indexOf("\t");
     if (tab < 0) continue;
     const path = pathText(record.slice(tab + 1));
-    const size = Number(record.slice(0, tab).split(/ +/)[3]);
+    const size = Number(record.slice(0, tab).split(/ +/)[3] ?? Number.NaN);
     if (path !== undefined) files.push(Number.isNaN(size) ? { path } : { path, size });
   }
   return files;

@@ -1,12 +1,13 @@
 // `gc`: the archive is the scheduler's. It is started once, in a mode that does only this and prints what it
-// did as one JSON object.
+// did as one JSON object. The bus alone knows what is in use: it is started too, and ends by itself when idle.
 
 import { spawn } from "node:child_process";
 import { BusbarError } from "../../../schemas/errors.ts";
 import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson, usage } from "../context.ts";
-import { daemonEnv, programWords } from "../daemons.ts";
+import { daemonEnv, ensureBus, programWords, thisHost } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
+import { configOf } from "../plan-check.ts";
 import { bytes, plural } from "../render/time.ts";
 import { harmless } from "../render/width.ts";
 
@@ -24,6 +25,7 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   const words = ["--repo", commonDir, "--gc", "--json"];
   if (dry) words.push("--dry-run");
   if (idle !== undefined) words.push("--idle-s", String(idle));
+  await ensureBus(commonDir, thisHost(), configOf(ctx).idle_exit_ms);
   const answer = await oneShot(ctx, words);
   if (ctx.json) await sayJson(ctx, { dry_run: dry, ...answer });
   else await tell(ctx, answer, dry);
@@ -60,7 +62,12 @@ async function oneShot(ctx: Ctx, words: string[]): Promise<GcAnswer> {
   } catch {
     // Told below.
   }
-  const why = err.trim().split("\n").at(-1) || last || `exit ${code}`;
+  // `scheduler: what failed`, then the word of help.
+  const said = err
+    .split("\n")
+    .find((line) => line.startsWith("scheduler: "))
+    ?.slice("scheduler: ".length);
+  const why = said ?? (err.trim().split("\n").at(-1) || last || `exit ${code}`);
   throw new BusbarError("IO", `archiving workspaces: ${why.slice(0, 500)}`);
 }
 

@@ -2,7 +2,7 @@
 // or until the attempt has ended (-f).
 
 import { existsSync, readdirSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { BusbarError } from "../../../schemas/errors.ts";
 import { showId } from "../../../schemas/ids.ts";
 import { nearest } from "../../../schemas/plan/nearest.ts";
@@ -150,7 +150,7 @@ function open(attempt: AttemptRecord, wish: Wish, over: boolean): LogFile | unde
   if (!over) return undefined;
   if (!dir || wish.check === undefined) {
     throw new BusbarError("NO_SUCH_FILE", `attempt ${attempt.attempt} has no log at ${attempt.workspace}`, {
-      help: "It may have been archived by `busctl gc`; the archive lies in the state directory (`busctl up` says where).",
+      help: "It was removed by hand, or the attempt ended before its agent was started; `busctl tasks --task` says how.",
     });
   }
   const known = [...new Set(attempt.verdicts.map((one) => one.check))];
@@ -165,9 +165,14 @@ function open(attempt: AttemptRecord, wish: Wish, over: boolean): LogFile | unde
   );
 }
 
-/** What the bus calls the workspace is the attempt's directory, or the working tree in it. */
-function attemptDir(attempt: AttemptRecord): string | undefined {
-  return [attempt.workspace, dirname(attempt.workspace)].find((dir) => existsSync(join(dir, "context.json")));
+/**
+ * The attempt's directory, or what `busctl gc` made of it: `<state>/runs/<run>/<name>` is archived as
+ * `<state>/archive/<run>/<name>`.
+ */
+function attemptDir({ workspace }: AttemptRecord): string | undefined {
+  const run = dirname(workspace);
+  const archived = join(dirname(dirname(run)), "archive", basename(run), basename(workspace));
+  return [workspace, archived].find((dir) => existsSync(join(dir, "context.json")));
 }
 
 /** `checks/<n>-<name>.log`; of several the newest. */
