@@ -11,6 +11,7 @@
 //    (case 52 gate-not-isolated). infra is tried again and never blames the task.
 
 import type { Outcome } from "../schemas/job.ts";
+import { acceptanceName } from "../schemas/proof.ts";
 import type { Gate, Limits, RunSpec, TaskSpec, Verdict } from "../schemas/task.ts";
 
 export interface PlannedCheck {
@@ -55,7 +56,7 @@ function acceptanceOf(spec: Pick<TaskSpec, "acceptance" | "timeout_s" | "limits"
       ? []
       : [
           {
-            name: `acceptance-${index + 1}`,
+            name: acceptanceName(index),
             tier: "acceptance" as const,
             run: criterion.run,
             timeout_s: spec.timeout_s,

@@ -142,7 +142,8 @@ async function moveAndReport(passenger: Passenger, head: string, candidate: Cand
       kit.bus.call("land", { ...attempt.ref, old_head: head, commit, tree }),
     );
   } catch (error) {
-    if (!isCode(error, "FENCED", "ILLEGAL_MOVE", "STALE_HEAD", "NO_SUCH_TASK", "NO_SUCH_RUN")) throw error;
+    if (!isCode(error, "FENCED", "ILLEGAL_MOVE", "STALE_HEAD", "UNPROVEN", "NO_SUCH_TASK", "NO_SUCH_RUN"))
+      throw error;
     const back = await moveRef(kit.control, ref, commit, head);
     kit.log.warn("the bus did not take a landing; the branch went back", {
       ...attempt.ref,

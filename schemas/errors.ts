@@ -123,6 +123,11 @@ export const ERRORS = {
     retryable: true,
     help: "The integration branch moved; build the candidate anew from its head.",
   },
+  UNPROVEN: {
+    rpc: 1116,
+    retryable: false,
+    help: "Every check of the plan must have passed on exactly the tree that lands.",
+  },
   // snapshot reads
   BAD_PATH: {
     rpc: 1201,

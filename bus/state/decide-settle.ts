@@ -9,6 +9,7 @@ import { type AttemptRef, showId, taskKey } from "../../schemas/ids.ts";
 import { MAX_INNOCENT_RETRIES, RETRY_BASE_MS, RETRY_FACTOR, RETRY_MAX_MS } from "../../schemas/limits.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Random } from "../../schemas/ports.ts";
+import { requiredChecks, unproven } from "../../schemas/proof.ts";
 import { CAUSES, type Cause, type Evidence, INNOCENT_CAUSES, type Task } from "../../schemas/task.ts";
 import { blockDownstream, openDeps, readyAfter, readyAmong } from "./cascade.ts";
 import { over } from "./decide-attempt.ts";
@@ -125,7 +126,7 @@ export function backOff(n: number, random: Random): number {
 export function land(d: Draft, p: Parsed<"land">): Result<"land"> {
   const run = d.mustRun(p.run);
   const task = d.mustTask(p.run, p.task);
-  newestAttempt(task, p.attempt);
+  const record = newestAttempt(task, p.attempt);
   const s = task.state;
   if (s.name === "passed" && s.merged?.commit === p.commit) {
     const ready = d.dependents(p.run, p.task).filter((id) => d.task(p.run, id)?.state.name === "ready");
@@ -143,6 +144,13 @@ export function land(d: Draft, p: Parsed<"land">): Result<"land"> {
     );
   }
   const { attempt, commit, tree } = p;
+  // Whoever reports it: the one authority lets nothing land whose proof it has not recorded.
+  const missing = unproven(requiredChecks(task.spec, run.spec.gate), record.verdicts, tree);
+  if (missing.length > 0) {
+    const names = missing.map((one) => one.name);
+    const what = `landing of ${showId(taskKey(p.run, p.task))}: no pass of ${names.join(", ")} on tree ${tree}`;
+    throw new BusbarError("UNPROVEN", what, { tree, missing: names });
+  }
   const done = d.emitTask(task, { type: "task.landed", attempt, commit, tree });
   return { state_version: done.state_version, ready: readyAfter(d, done) };
 }

@@ -1,0 +1,39 @@
+// What proves a tree, in one place: the scheduler runs these checks, the bus refuses a landing that lacks one.
+
+import type { Gate, RunSpec, TaskSpec, Verdict } from "./task.ts";
+
+export interface RequiredCheck {
+  tier: Verdict["tier"];
+  name: string;
+}
+
+/** Name of the n-th criterion (from 0) of a task's acceptance, as it stands in verdicts and logs. */
+export function acceptanceName(index: number): string {
+  return `acceptance-${index + 1}`;
+}
+
+/** Every check that must have passed on the very tree that lands. `gate: none` leaves the acceptance commands. */
+export function requiredChecks(spec: Pick<TaskSpec, "acceptance">, gate: RunSpec["gate"]): RequiredCheck[] {
+  const acceptance = spec.acceptance.flatMap((criterion, index) =>
+    criterion.run === undefined ? [] : [{ tier: "acceptance" as const, name: acceptanceName(index) }],
+  );
+  return gate === "none" ? acceptance : [...acceptance, ...checksOf(gate)];
+}
+
+function checksOf(gate: Gate): RequiredCheck[] {
+  return (["shallow", "middle", "deep"] as const).flatMap((tier) =>
+    gate[tier].map(({ name }) => ({ tier, name })),
+  );
+}
+
+/** Those of `required` whose newest verdict on `tree` is not a pass. */
+export function unproven(
+  required: readonly RequiredCheck[],
+  verdicts: readonly Verdict[],
+  tree: string,
+): RequiredCheck[] {
+  return required.filter(({ tier, name }) => {
+    const newest = verdicts.findLast((one) => one.tree === tree && one.tier === tier && one.check === name);
+    return newest?.verdict !== "pass";
+  });
+}
