@@ -1,14 +1,15 @@
 // Runs that are through: with `into`, the person's branch is moved to the result, if that is a fast-forward and nobody
-// has it checked out. What cannot be done is said, with the command that does it; nothing else depends on it.
+// has it checked out. What came of it is told to the bus, with the command that does what was not done; nothing else
+// depends on it. A result that the bus knows is never tried again: the branch is the person's from then on.
 
-import { isCode } from "../schemas/errors.ts";
+import { BusbarError, isCode } from "../schemas/errors.ts";
 import type { Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
 import { ffBranch } from "./refs.ts";
 
 export class Finisher {
   readonly #kit: Kit;
-  /** Head that was brought into the branch, or failed to be. */
+  /** Head that was brought into the branch, or failed to be, and was told. */
   readonly #done = new Map<string, string>();
 
   constructor(kit: Kit) {
@@ -19,22 +20,36 @@ export class Finisher {
     for (const [run, at] of this.#kit.mirror.runs) {
       const { into } = at.run.spec;
       if (into === undefined || at.ready.size > 0 || at.underway.size > 0) continue;
-      if (this.#done.get(run) === at.run.head || !isThrough(at)) continue;
-      this.#done.set(run, at.run.head);
-      await this.#bring(run, into, at.run.head);
+      const { head } = at.run;
+      if (at.run.into?.head === head || this.#done.get(run) === head || !isThrough(at)) continue;
+      await this.#bring(run, into, head);
     }
   }
 
-  async #bring(run: string, into: string, head: string): Promise<void> {
-    const { log, control } = this.#kit;
+  async #bring(run: string, branch: string, head: string): Promise<void> {
+    const { log, control, bus } = this.#kit;
+    const why = await ffBranch(control, branch, head).then(
+      () => "",
+      (error: unknown) => reasonOf(error, branch, head),
+    );
+    log.info("bringing the result into the branch", { run, branch, head, moved: why === "", why });
     try {
-      await ffBranch(control, into, head);
-      log.info("the result was brought into the branch", { run, into, head });
+      await bus.call("report_into", { run, branch, head, moved: why === "", why });
+      this.#done.set(run, head);
     } catch (error) {
-      const help = isCode(error, "BRANCH_CHECKED_OUT", "NOT_FAST_FORWARD") ? error.help : "";
-      log.warn("the result was not brought into the branch", { run, into, head, why: String(error), help });
+      // Told again by the next tick: the branch is there already, or as it was.
+      if (!isCode(error, "BUS_AWAY", "TIMEOUT", "SHUTTING_DOWN")) this.#done.set(run, head);
+      log.warn("what became of the branch could not be told", { run, branch, why: String(error) });
     }
   }
+}
+
+function reasonOf(error: unknown, branch: string, head: string): string {
+  if (isCode(error, "BRANCH_CHECKED_OUT"))
+    return `it is checked out in ${error.data.path}; there: git merge --ff-only ${head}`;
+  if (isCode(error, "NOT_FAST_FORWARD")) return `it has commits of its own; on it: git merge ${head}`;
+  const words = error instanceof BusbarError ? error.message : String(error);
+  return `${words.slice(0, 1_000)}; then: git branch -f ${branch} ${head}`;
 }
 
 function isThrough(at: RunMirror): boolean {

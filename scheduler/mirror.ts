@@ -92,7 +92,7 @@ export class Mirror {
     if (record.kind !== "event" || !event || run === undefined) return;
     const at = this.runs.get(run);
     if (event.type.startsWith("run.")) {
-      this.#followRun(at, run, event as RunEvent);
+      this.#followRun(at, run, event as RunEvent, record.ts);
       return;
     }
     if (!at || record.task === undefined) {
@@ -119,7 +119,7 @@ export class Mirror {
     }
   }
 
-  #followRun(at: RunMirror | undefined, run: string, event: RunEvent): void {
+  #followRun(at: RunMirror | undefined, run: string, event: RunEvent, ts: string): void {
     if (!at) {
       this.stale.add(run);
       return;
@@ -134,6 +134,11 @@ export class Mirror {
       case "run.head_moved":
         at.run = { ...at.run, head: event.head };
         return;
+      case "run.into": {
+        const { type: _, ...into } = event;
+        at.run = { ...at.run, into: { ...into, at: ts } };
+        return;
+      }
       default:
         this.stale.add(run);
     }

@@ -65,7 +65,9 @@ export type RunEvent =
   | { type: "run.tasks_added"; by: string; tasks: NewTask[] }
   | { type: "run.paused"; by: string }
   | { type: "run.resumed"; by: string }
-  | { type: "run.head_moved"; head: string; why: string };
+  | { type: "run.head_moved"; head: string; why: string }
+  /** What became of `into`; `head` is what was to be brought there, `why` says why it was not ("" when it was). */
+  | { type: "run.into"; branch: string; head: string; moved: boolean; why: string };
 
 export type BusEvent =
   | { type: "worker.registered"; worker: string; host: string; slots: number; pid: number }

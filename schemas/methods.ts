@@ -212,6 +212,19 @@ export const METHODS = {
     idempotent: true,
     reads: false,
   }),
+  /** What became of the branch that the run was to be brought into (`into`). The same again is one event. */
+  report_into: method<{ recorded: boolean }>()({
+    roles: ["scheduler"],
+    params: z.strictObject({
+      run: Id,
+      branch: z.string().min(1).max(1_000),
+      head: Oid,
+      moved: z.boolean(),
+      why: Text.default(""),
+    }),
+    idempotent: true,
+    reads: false,
+  }),
   /** Paths of what landed since `base` that the attempt had read or changed itself, and all tasks landed since. */
   inputs_changed: method<{ paths: string[]; landed_since: string[] }>()({
     roles: ["scheduler"],

@@ -309,6 +309,18 @@ export interface Run {
   landed: Landing[];
   /** Task ids in the order of the plan. */
   order: string[];
+  /** What became of `spec.into`, once it was tried. */
+  into?: IntoResult;
+}
+
+export interface IntoResult {
+  branch: string;
+  /** What was to be brought there. */
+  head: string;
+  moved: boolean;
+  /** Why it was not, with the command that does it; "" when it was. */
+  why: string;
+  at: string;
 }
 
 export interface Landing {

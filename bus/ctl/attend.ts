@@ -9,8 +9,8 @@ import { ping } from "./connect.ts";
 import type { Bus, Ctx } from "./context.ts";
 import { say } from "./context.ts";
 import { EXIT } from "./exit-codes.ts";
-import { intoFault } from "./into.ts";
 import { takeOver } from "./render/advice.ts";
+import { intoOutcome } from "./render/into-outcome.ts";
 import { endLines } from "./render/summary.ts";
 import { taskJson } from "./render/task-json.ts";
 import { sinkFor } from "./sinks.ts";
@@ -90,10 +90,10 @@ async function detached(ctx: Ctx, run: string): Promise<number> {
 
 async function ended(ctx: Ctx, end: RunState): Promise<number> {
   const { summary } = end;
-  const { into, repo } = end.run.spec;
+  const { into } = end.run.spec;
+  const brought = intoOutcome(end.run, summary);
   const whole = summary.merged === summary.total;
-  const fault = into !== undefined && whole ? await intoFault(repo, into, summary.head) : undefined;
-  const code = whole && fault === undefined ? EXIT.ok : EXIT.unfinished;
+  const code = whole && brought?.moved !== false ? EXIT.ok : EXIT.unfinished;
   if (ctx.json) {
     const value = {
       type: "end",
@@ -103,13 +103,10 @@ async function ended(ctx: Ctx, end: RunState): Promise<number> {
       into:
         into === undefined
           ? null
-          : { branch: into, moved: whole && fault === undefined, why_not: fault ?? null },
+          : { branch: into, moved: brought?.moved ?? false, why_not: brought?.why || null },
       tasks: end.tasks.map(taskJson),
     };
     await ctx.io.out(`${JSON.stringify(value)}\n`);
-  } else {
-    await say(ctx, ...endLines(end, ctx.now(), ctx.p, ctx.io.columns()));
-    if (fault !== undefined) await say(ctx, ctx.p.yellow(`${into} was not moved: ${fault}`));
-  }
+  } else await say(ctx, ...endLines(end, ctx.now(), ctx.p, ctx.io.columns()));
   return code;
 }

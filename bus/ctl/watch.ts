@@ -12,12 +12,15 @@ import type { JournalRecord } from "../../schemas/events.ts";
 import type { Result } from "../../schemas/methods.ts";
 import type { Bus } from "./context.ts";
 import { pause } from "./daemons.ts";
+import { awaitsInto } from "./render/into-outcome.ts";
 import type { Model } from "./render/progress.ts";
 import { applyRecord, isResting, type Row, rowOf } from "./render/row.ts";
 import { millis } from "./render/time.ts";
 
 const RECONNECT_MS = 30_000;
 const LOOK_MS = 5_000;
+/** A scheduler that was killed just then is started again first. */
+const INTO_PATIENCE_MS = 20_000;
 /** A replay that sends nothing for this long is over. */
 const QUIET_MS = 150;
 
@@ -83,6 +86,8 @@ class Follower {
   /** Wakes the loop: a record came, or time to look. */
   #wake: () => void = () => {};
   #dirty = true;
+  /** When every task was merged, while it is not said yet what became of `into`. */
+  #through: number | undefined;
 
   constructor(bus: Bus, options: WatchOptions, seen: number) {
     this.#bus = bus;
@@ -201,6 +206,10 @@ class Follower {
   #ended(state: RunState): boolean {
     const { status } = state.summary;
     if (status === "active" || status === "paused") return false;
+    if (awaitsInto(state.run, state.summary)) {
+      this.#through ??= performance.now();
+      if (performance.now() - this.#through < INTO_PATIENCE_MS) return false;
+    }
     return !this.#options.keepGoing || !state.tasks.some((task) => task.state.name === "blocked");
   }
 }

@@ -4,6 +4,7 @@ import { LEASE_MS } from "../../schemas/limits.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Handlers } from "../dispatch.ts";
 import { attemptUpdate, claim, publishSnapshot, recordVerdict } from "../state/decide-attempt.ts";
+import { reportInto } from "../state/decide-run.ts";
 import { land, settle } from "../state/decide-settle.ts";
 import { inputsChanged } from "../state/inputs.ts";
 import type { CallContext } from "../state/view.ts";
@@ -27,6 +28,7 @@ export function schedulerHandlers(deps: Deps): Handlers {
     record_verdict: (ctx, p) => store.change(ctx, (d) => recordVerdict(d, p)),
     settle_attempt: (ctx, p) => store.change(ctx, (d) => settle(d, p, random)),
     land: (ctx, p) => store.change(ctx, (d) => land(d, p)),
+    report_into: (ctx, p) => store.change(ctx, (d) => reportInto(d, p)),
     inputs_changed: (_ctx, p) => inputsChanged(store.view, p),
   };
 }

@@ -32,6 +32,11 @@ export function applyEvent(layer: Layer, draft: EventDraft, at: string): number 
     case "run.head_moved":
       layer.putRun({ ...existingRun(layer, draft), head: event.head });
       return undefined;
+    case "run.into": {
+      const { type: _, ...into } = event;
+      layer.putRun({ ...existingRun(layer, draft), into: { ...into, at } });
+      return undefined;
+    }
     default:
       return taskEvent(layer, draft, event, at);
   }

@@ -109,6 +109,18 @@ export function resume(d: Draft, run: string, by: string): Result<"resume"> {
   return { paused: false };
 }
 
+export function reportInto(d: Draft, params: Parsed<"report_into">): Result<"report_into"> {
+  const { run, ...result } = params;
+  const { into } = d.mustRun(run);
+  const known =
+    into?.branch === result.branch &&
+    into.head === result.head &&
+    into.moved === result.moved &&
+    into.why === result.why;
+  if (!known) d.emit({ run }, { type: "run.into", ...result });
+  return { recorded: !known };
+}
+
 /** Cancels every task of the run that is not merged. */
 export function cancelRun(d: Draft, id: string, by: string): string[] {
   const run: Run = d.mustRun(id);

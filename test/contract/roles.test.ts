@@ -30,6 +30,7 @@ const PARAMS: Partial<Record<MethodName, unknown>> = {
   },
   settle_attempt: { ...ATTEMPT, result: { kind: "needs_files" } },
   land: { ...ATTEMPT, old_head: OID, commit: OID, tree: OID },
+  report_into: { run: "r", branch: "b", head: OID, moved: true },
   inputs_changed: ATTEMPT,
   write_manifest: ATTEMPT,
   submit_run: undefined,

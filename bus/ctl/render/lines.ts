@@ -42,6 +42,8 @@ function runWords(event: AnyEvent): string | undefined {
       return `run resumed by ${event.by}`;
     case "run.tasks_added":
       return `${event.tasks.length} tasks added by ${event.by}`;
+    case "run.into":
+      return event.moved ? `brought into ${event.branch}` : `${event.branch} was not moved: ${event.why}`;
     case "worker.registered":
       return `scheduler ${event.worker} is here (${event.slots} slots)`;
     case "worker.gone":
@@ -115,6 +117,8 @@ function eventFacts(event: AnyEvent): string {
     }
     case "run.submitted":
       return `${event.tasks.length} tasks`;
+    case "run.into":
+      return `${event.branch} ${event.moved ? `at ${event.head.slice(0, 10)}` : `not moved: ${event.why}`}`;
     case "run.head_moved":
       return `${event.head.slice(0, 10)} ${event.why}`;
     default: {

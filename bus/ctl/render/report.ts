@@ -3,6 +3,7 @@
 import type { RunSummary } from "../../../schemas/methods.ts";
 import type { AttemptRecord, Run, Task } from "../../../schemas/task.ts";
 import { adviceFor, takeOver } from "./advice.ts";
+import { intoOutcome } from "./into-outcome.ts";
 import type { Shown } from "./palette.ts";
 import { rowOf } from "./row.ts";
 import { duration, millis } from "./time.ts";
@@ -40,6 +41,8 @@ export function buildReport({ run, summary, tasks, files, now, version }: Report
     branch: summary.branch,
     head: summary.head,
     into: run.spec.into ?? null,
+    /** Null: not asked for, or not all tasks are merged. */
+    into_result: intoOutcome(run, summary) ?? null,
     take_over: takeOver(summary) ?? null,
     gate: summary.gate,
     checks: run.spec.gate === "none" ? [] : checkNames(run.spec.gate),
@@ -121,7 +124,7 @@ export function reportMarkdown(report: Report): string {
     `- status: **${report.status}**`,
     `- base: ${cell(report.base_name)} (\`${report.base}\`)`,
     `- branch: \`${report.branch}\` at \`${report.head}\``,
-    ...(report.into ? [`- goes into: \`${report.into}\``] : []),
+    ...(report.into ? [intoLine(report.into, report.into_result)] : []),
     gateLine(report),
     `- submitted: ${report.created} by ${cell(report.submitted_by)}; work of all attempts: ${duration(report.attempt_ms)}`,
     "",
@@ -138,6 +141,13 @@ export function reportMarkdown(report: Report): string {
   const changed = report.tasks.filter((task) => task.files.length > 0);
   if (changed.length > 0) lines.push("", "## Files", ...changed.flatMap(fileList));
   return `${lines.join("\n")}\n`;
+}
+
+function intoLine(branch: string, result: Report["into_result"]): string {
+  if (!result) return `- goes into: \`${branch}\` when every task is merged`;
+  return result.moved
+    ? `- brought into: \`${branch}\``
+    : `- into: \`${branch}\` **was not moved**: ${cell(result.why)}`;
 }
 
 function gateLine(report: Report): string {

@@ -3,6 +3,7 @@
 import type { RunSummary } from "../../../schemas/methods.ts";
 import type { Run, Task } from "../../../schemas/task.ts";
 import { adviceFor, takeOver } from "./advice.ts";
+import { intoOutcome } from "./into-outcome.ts";
 import { type Palette, paintState, sign } from "./palette.ts";
 import { rowOf, shownOf } from "./row.ts";
 import { renderTable } from "./table.ts";
@@ -92,11 +93,12 @@ function landedLines(run: Run, summary: RunSummary, p: Palette): string[] {
   const command = takeOver(summary);
   if (!command) return ["Nothing has landed; no branch was moved."];
   const lines = [`Branch ${summary.branch} is at ${summary.head.slice(0, 12)} (base ${summary.base_name}).`];
-  const into = run.spec.into;
-  if (into !== undefined && summary.merged < summary.total) {
-    lines.push(`It goes into ${into} when every task is merged.`);
-  }
-  lines.push(`Take it over with:  ${p.bold(command)}`);
+  const { into } = run.spec;
+  const brought = intoOutcome(run, summary);
+  if (brought?.moved) return [...lines, `Branch ${into} is there too.`];
+  if (into !== undefined && !brought) lines.push(`It goes into ${into} when every task is merged.`);
+  if (brought) lines.push(p.yellow(`${into} was not moved: ${oneLine(brought.why)}`));
+  else lines.push(`Take it over with:  ${p.bold(command)}`);
   return lines;
 }
 
