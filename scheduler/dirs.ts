@@ -63,7 +63,29 @@ export function makeHomes(dir: string): Homes {
   const homes = homesOf(dir);
   makePrivateDir(dir);
   for (const home of Object.values(homes)) makePrivateDir(home);
+  writeGitConfig(homes.home);
   return homes;
+}
+
+/** Enough for `git init && git commit` in a home that has no identity of its own; nothing of the user's. */
+const GIT_CONFIG = `[user]
+\tname = busbar agent
+\temail = agent@busbar.invalid
+[init]
+\tdefaultBranch = main
+[gc]
+\tauto = 0
+[advice]
+\tdetachedHead = false
+`;
+
+function writeGitConfig(home: string): void {
+  const file = join(home, ".gitconfig");
+  try {
+    writeFileSync(file, GIT_CONFIG, { mode: 0o600 });
+  } catch (error) {
+    throw ioError("writing", file, error);
+  }
 }
 
 export function makePrivateDir(dir: string): void {

@@ -42,11 +42,17 @@ function checkAgent(task: DraftTask, { draft, profiles, problems, reportedAgents
   if (use === "command" || profiles.includes(use)) return;
   const hint = /\s/.test(use)
     ? "to run a command line, write `command:` instead of `agent:`"
-    : (didYouMean(use, profiles) ?? `known agents: ${[...profiles, "command"].join(", ")}`);
+    : (didYouMean(use, profiles) ??
+      `known agents: ${[...profiles, "command"].join(", ")}; define it in ~/.config/busbar/config.yaml: agents: {${profileKey(use)}: {command: '... "$BUSBAR_PROMPT"'}}`);
   const message = `there is no agent ${showId(use)}`;
   if (task.ownAgent) problems.error("agent", task.where("agent"), message, { hint, task: task.spec.id });
   else if (!reportedAgents.has(use)) problems.error("agent", draft.agentAt, message, { hint });
   if (!task.ownAgent) reportedAgents.add(use);
+}
+
+/** As a key of YAML; what is no plain word stands as an example. */
+function profileKey(use: string): string {
+  return /^[A-Za-z][A-Za-z0-9_-]*$/.test(use) ? use : "mine";
 }
 
 /** Faults of patterns, in a list of the plan or of a task. True when all are sound. */
