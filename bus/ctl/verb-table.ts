@@ -107,7 +107,10 @@ const WATCH: readonly VerbDef[] = [
       { name: "limit", short: "n", value: "N", help: "audit: the last N records (default 1000)" },
       { name: "newest", help: "audit: the newest first" },
     ],
-    more: ["Exit codes: 0, 2 unknown run or task, 3 the bus does not run here (nothing is started)."],
+    more: [
+      "--audit leaves out `ping` and `hello` unless --method names them; with --json nothing is left out.",
+      "Exit codes: 0, 2 unknown run or task, 3 the bus does not run here (nothing is started).",
+    ],
     examples: [
       ["busctl tasks --follow", ""],
       ["busctl tasks --task session_docs", ""],

@@ -148,6 +148,31 @@ test("O1: tasks --audit passes the filters on and prints one record a line", asy
   assert.throws(() => moment("since", "yesterday", T0), { code: "USAGE" });
 });
 
+test("O1: tasks --audit leaves greetings out for people, unless named or failed; JSON has them all", async () => {
+  const greet = (seq: number, method: string, more = {}) => ({
+    ...record(seq, undefined, undefined),
+    kind: "access",
+    method,
+    access: {},
+    ...more,
+  });
+  const records = [
+    greet(6, "ping"),
+    greet(5, "hello", { access: { error: "BAD_TOKEN" } }),
+    greet(4, "hello"),
+    record(3, "done", { type: "task.ready" }),
+  ];
+  const lines = async (values: Record<string, unknown>, json = false) => {
+    const ctx = fakeCtx(busOf(ALL, { query_audit: () => ({ records }) }), { json });
+    await tasks(ctx, args([], { audit: true, ...values }));
+    return ctx.written().trimEnd().split("\n");
+  };
+  assert.match((await lines({})).join("\n"), /^\S+ +3 .*task\.ready.*\n\S+ +5 .*hello.*BAD_TOKEN.*$/);
+  assert.match((await lines({ limit: "1" })).join("\n"), /^\S+ +5 .*$/);
+  assert.equal((await lines({ method: "ping" })).length, 4);
+  assert.equal((await lines({}, true)).length, 4);
+});
+
 test("cat: bytes as they are; links are shown as links; a terminal gets no escape sequence", async () => {
   const answer = (content: string, more = {}) => ({
     content,

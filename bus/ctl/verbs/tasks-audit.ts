@@ -11,6 +11,10 @@ import { auditLine } from "../render/lines.ts";
 type Query = Params<"query_audit">;
 
 const DEFAULT_LIMIT = 1_000;
+/** Greetings of every client: recorded like all else, but for a person noise unless asked for by name. */
+const GREETINGS: ReadonlySet<string> = new Set(["ping", "hello"]);
+/** Asked for at once where some are left out. */
+const SIFTED_PAGE = 1_000;
 /** The bus answers at most this many at once. */
 const PAGE = 5_000;
 
@@ -93,10 +97,10 @@ async function pages(
     const answer = await bus.call("query_audit", {
       ...query,
       newest: true,
-      limit: Math.min(left, PAGE),
+      limit: Math.min(hidesGreetings(ctx, query) ? Math.max(left, SIFTED_PAGE) : left, PAGE),
       ...(before === undefined ? {} : { after_seq: before }),
     });
-    found.push(...answer.records);
+    found.push(...answer.records.filter((record) => isShown(ctx, query, record)).slice(0, left));
     if (answer.next === undefined || answer.records.length === 0) break;
     before = answer.next;
   }
@@ -104,6 +108,16 @@ async function pages(
   for (const record of found) await show(ctx, record);
   const last = found.at(newest ? 0 : -1);
   return last?.seq;
+}
+
+function hidesGreetings(ctx: Ctx, query: Query): boolean {
+  return !ctx.json && query.method === undefined && query.request_id === undefined;
+}
+
+/** An error is never left out. */
+function isShown(ctx: Ctx, query: Query, record: JournalRecord): boolean {
+  const greeting = record.kind === "access" && GREETINGS.has(record.method ?? "");
+  return !greeting || record.access?.error !== undefined || !hidesGreetings(ctx, query);
 }
 
 async function show(ctx: Ctx, record: JournalRecord): Promise<void> {
@@ -119,7 +133,7 @@ async function followOn(ctx: Ctx, bus: Bus, query: Query, after: number | undefi
     ctx.onSignal("SIGHUP", () => resolve(EXIT.ok));
   });
   bus.on("event", (record) => {
-    if (matches(record, query)) void show(ctx, record);
+    if (matches(record, query) && isShown(ctx, query, record)) void show(ctx, record);
   });
   await bus.call("subscribe", {
     accesses: true,
