@@ -17,9 +17,7 @@ import { errorEvidence, evidence } from "./evidence.ts";
 import { judge, type PlannedCheck } from "./gate.ts";
 import { checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
-import { findByEnvironment } from "./liveness.ts";
 import { DETACH } from "./processes.ts";
-import { DIR_VARIABLE } from "./strays.ts";
 
 export interface GateOrder {
   attempt: Attempt;
@@ -85,7 +83,7 @@ async function onePass(kit: Kit, order: GateOrder): Promise<GateResult> {
       port: lease.port,
     };
     const result = await inPlace(kit, order, at);
-    keep = result.kind !== "infra" && findByEnvironment(`${DIR_VARIABLE}=${dir}`).length === 0;
+    keep = result.kind !== "infra";
     return result;
   } catch (error) {
     order.signal.throwIfAborted();

@@ -2,9 +2,9 @@
 // tree to the next. A place that was used is trusted in nothing:
 //
 // 1. Given back: it is moved away from where its check ran, and everything that is not of its tree is removed (sweep.ts),
-//    as are files of the checkout's own second that were touched (young-files.ts). Nobody waits for this.
-// 2. Taken: our index is the one that we wrote (hash and time, kept in memory), the top is the directory that we made,
-//    and no process is in it or has a file of it open.
+//    as are files of the checkout's own second that were touched (young-files.ts). No process may have been left in it
+//    (holders.ts). Nobody waits for this.
+// 2. Taken: our index is the one that we wrote (hash and time, kept in memory), the top is the directory that we made.
 // 3. `read-tree --reset -u` goes to the new tree and writes again each file whose stat data differ from what we put
 //    there: an edit with its old time set back shows in the ctime.
 // 4. A second sweep finds nothing foreign and nothing missing. `.git` is written anew.
@@ -13,7 +13,7 @@
 // Idle places are bounded, and gone when nothing was taken for a while; removal is a background matter (remover.ts).
 
 import { createHash } from "node:crypto";
-import { lstatSync, mkdirSync, readFileSync, renameSync } from "node:fs";
+import { lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync } from "node:fs";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
@@ -27,11 +27,12 @@ import {
   removeAll,
 } from "./clean-place.ts";
 import { type Control, userExcludes } from "./control.ts";
-import { holdersOf } from "./holders.ts";
+import { holdersOf, processList } from "./holders.ts";
 import { nameIn } from "./on-disk.ts";
 import { writeOwnRepo } from "./own-repo.ts";
 import { Remover } from "./remover.ts";
 import { listIndex, sweep } from "./sweep.ts";
+import { Turns } from "./turns.ts";
 import { verifyPlace } from "./workspace.ts";
 import { touchedSince, type YoungFile, youngFiles } from "./young-files.ts";
 
@@ -42,14 +43,16 @@ export interface PoolOptions {
   /** Idle places at most. */
   limit: number;
   log: Pick<Log, "info" | "warn">;
+  /** So many new checkouts at once. Default: 2. */
+  cores?: number;
   /** Idle places are removed when none was asked for so long. */
   idleMs?: number;
 }
 
 /** The pool of a scheduler: as many idle places as may be in use at once. */
 export function placePool(control: Control, stateDir: string, cores: number, log: Log): PlacePool {
-  const limit = Math.min(cores * WORKERS_PER_CORE, MAX_WORKERS);
-  return new PlacePool({ control, top: join(stateDir, "gate"), limit, log });
+  const limit = Math.min(Math.max(cores * WORKERS_PER_CORE, LEAST_LIMIT), MAX_WORKERS);
+  return new PlacePool({ control, top: join(stateDir, "gate"), limit, cores, log });
 }
 
 /** How we left a place: what must still be so when it is taken again. */
@@ -60,6 +63,8 @@ interface Seal {
   indexTime: number;
   /** Files that git could not see every change of. */
   young: YoungFile[];
+  /** Processes that were there before any check was in it. */
+  before: Set<number>;
 }
 
 interface Idle {
@@ -68,6 +73,8 @@ interface Idle {
 }
 
 const IDLE_MS = 10_000;
+/** A plan may ask for more workers than there are by default. */
+const LEAST_LIMIT = 20;
 const CLOCK_TICK_MS = 20;
 
 export class PlacePool {
@@ -76,6 +83,7 @@ export class PlacePool {
   readonly #seals = new Map<string, Seal>();
   readonly #settling = new Set<Promise<void>>();
   readonly #remover: Remover;
+  readonly #turns: Turns;
   #timer: NodeJS.Timeout | undefined;
   #count = 0;
   #closed = false;
@@ -83,6 +91,7 @@ export class PlacePool {
   constructor(options: PoolOptions) {
     this.#options = options;
     this.#remover = new Remover(options.log);
+    this.#turns = new Turns(options.cores ?? 2);
   }
 
   /** A clean place in `order.dir`, which is there or is made; errors as of makeCleanPlace. */
@@ -91,6 +100,11 @@ export class PlacePool {
     const place = (await this.#reuse(order)) ?? (await makeCleanPlace(order));
     if (!place.submodules) this.#seals.set(order.dir, this.#sealOf(order.dir));
     return place;
+  }
+
+  /** For work that fills a core and the disk: the making of workspaces has its turns, too. */
+  inTurn<T>(deed: () => Promise<T>): Promise<T> {
+    return this.#turns.run(deed);
   }
 
   /** After the last check in it. `keep`: false when not all of its processes are known to have ended. */
@@ -106,6 +120,7 @@ export class PlacePool {
       .catch((error) => this.#options.log.info("a clean place is not used again", { why: String(error) }))
       .finally(() => {
         this.#settling.delete(settled);
+        this.#startTimer();
         this.#remover.remove(place.dir);
       });
     this.#settling.add(settled);
@@ -128,6 +143,9 @@ export class PlacePool {
       for (const part of ["work", "index"]) await rename(join(from, part), join(dir, part));
       const work = join(dir, "work");
       checkSeal(dir, seal);
+      const holders = holdersOf(work, from, seal.before);
+      if (holders.length > 0) throw new Error(`processes are in it: ${holders.join(", ")}`);
+      seal.before.clear();
       await sweep(work, await listIndex(this.#options.control, work, join(dir, "index")), true);
       // git makes them anew.
       for (const name of await touchedSince(work, seal.young)) await removeAll(nameIn(work, name));
@@ -162,12 +180,10 @@ export class PlacePool {
     const { control, dir, commit } = order;
     const [work, index] = [join(dir, "work"), join(dir, "index")];
     checkSeal(from, seal);
-    const holders = holdersOf(join(from, "work"));
-    if (holders.length > 0) throw new Error(`processes are in it: ${holders.join(", ")}`);
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     renameSync(join(from, "work"), work);
     renameSync(join(from, "index"), index);
-    this.#remover.remove(from);
+    rmdirSync(from);
     await removeAll(join(work, ".git"));
     const { tree, restored } = await protectedTree(order, join(dir, "index.protect"), work);
     await checkoutFull(control, { work, index, tree });
@@ -188,7 +204,7 @@ export class PlacePool {
     const index = readFileSync(join(dir, "index"));
     // The file system's clock may be one tick behind.
     const second = Math.floor((Date.now() - CLOCK_TICK_MS) / 1000);
-    return { ...stateOf(dir, index), young: youngFiles(index, second, oidBytes) };
+    return { ...stateOf(dir, index), young: youngFiles(index, second, oidBytes), before: processList() };
   }
 
   #startTimer(): void {
@@ -202,7 +218,7 @@ export class PlacePool {
   }
 }
 
-function stateOf(dir: string, index: Buffer): Omit<Seal, "young"> {
+function stateOf(dir: string, index: Buffer): Omit<Seal, "young" | "before"> {
   return {
     ino: lstatSync(join(dir, "work")).ino,
     indexHash: createHash("sha256").update(index).digest("hex"),

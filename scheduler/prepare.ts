@@ -52,7 +52,12 @@ export async function prepare(
     checkDisk(kit.machine, kit.stateDir, kit.config.disk_limit_percent),
   );
   const homes = await step("making the directories", () => makeHomes(attempt.dir));
-  const workspace = await step("making the workspace", () => workspaceOf(kit, attempt, task));
+  const workspace = await step("making the workspace", () =>
+    kit.places.inTurn(async () => {
+      signal.throwIfAborted();
+      return await workspaceOf(kit, attempt, task);
+    }),
+  );
   await step("writing the manifest", () => kit.bus.call("write_manifest", { ...attempt.ref }));
   const bin = await step("writing the context", () => writeFiles(kit, attempt, task, run, port));
   const place: JobPlace = {
