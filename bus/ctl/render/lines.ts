@@ -82,9 +82,19 @@ export function auditLine(record: JournalRecord, p: Palette, width: number): str
       : `${record.run}/${record.task}${record.attempt === undefined ? "" : `#${record.attempt}`}`;
   const what = record.event ? record.event.type : (record.method ?? "?");
   const facts = record.event ? eventFacts(record.event) : accessFacts(record);
-  const head = `${record.ts} ${String(record.seq).padStart(6)} ${record.actor} ${what} ${about}`;
+  const ts = width < ISO_WIDTH ? shortTime(millis(record.ts)) : record.ts;
+  const head = `${ts} ${String(record.seq).padStart(6)} ${record.actor} ${what} ${about}`;
   const line = cut(oneLine(facts === "" ? head : `${head} ${facts}`), width);
   return record.access?.error === undefined ? line : p.red(line);
+}
+
+/** On a narrower terminal the facts need the room. */
+const ISO_WIDTH = 120;
+
+/** `01-31 12:00:03`, in the person's zone as everywhere on a terminal. */
+function shortTime(ms: number): string {
+  const d = new Date(ms);
+  return `${String(d.getMonth() + 1).padStart(2, "0")}-${String(d.getDate()).padStart(2, "0")} ${clockTime(ms)}`;
 }
 
 function accessFacts(record: JournalRecord): string {

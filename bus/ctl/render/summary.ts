@@ -8,7 +8,7 @@ import { type Palette, paintState, sign } from "./palette.ts";
 import { rowOf, shownOf } from "./row.ts";
 import { renderTable } from "./table.ts";
 import { duration, millis, plural } from "./time.ts";
-import { oneLine } from "./width.ts";
+import { oneLine, wrap } from "./width.ts";
 
 /** Beyond this the table shows only what is not merged. */
 const FULL_TABLE_TASKS = 40;
@@ -33,7 +33,7 @@ export function endLines(end: RunEnd, now: number, p: Palette, width: number): s
   const whole = summary.merged === summary.total;
   lines.push("", `${p.bold(run.run)}: ${whole ? p.green(tally) : `${p.yellow(tally)}, ${summary.status}`}`);
   lines.push(...gateLines(summary, p), ...landedLines(run, summary, p));
-  lines.push(...adviceLines(tasks, p));
+  lines.push(...adviceLines(tasks, p, width));
   return lines;
 }
 
@@ -102,7 +102,7 @@ function landedLines(run: Run, summary: RunSummary, p: Palette): string[] {
   return lines;
 }
 
-function adviceLines(tasks: readonly Task[], p: Palette): string[] {
+function adviceLines(tasks: readonly Task[], p: Palette, width: number): string[] {
   const open = tasks.filter((task) => task.state.name === "blocked");
   // What is upstream decides; those behind it are only counted.
   const roots = open.filter((task) => task.state.name === "blocked" && task.state.needs.kind !== "upstream");
@@ -110,9 +110,15 @@ function adviceLines(tasks: readonly Task[], p: Palette): string[] {
   for (const task of roots.slice(0, ADVISED_TASKS)) {
     const advice = adviceFor(task);
     if (!advice) continue;
-    lines.push("", `${p.red(task.spec.id)}: ${oneLine(advice.what)}`);
+    const [first = "", ...more] = wrap(`${task.spec.id}: ${oneLine(advice.what)}`, width - 2);
+    lines.push(
+      "",
+      p.red(task.spec.id) + first.slice(task.spec.id.length),
+      ...more.map((line) => `  ${line}`),
+    );
     if (task.state.name === "blocked" && task.state.needs.kind === "retries_used") {
-      lines.push(p.dim(`  ${oneLine(task.state.needs.evidence.summary)}`));
+      const { summary } = task.state.needs.evidence;
+      lines.push(...wrap(oneLine(summary), width - 2).map((line) => p.dim(`  ${line}`)));
     }
     lines.push(...advice.commands.map((command) => `  ${command}`));
   }

@@ -4,12 +4,14 @@ import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts
 import { adviceFor } from "./advice.ts";
 import { type Palette, paintState } from "./palette.ts";
 import { rowOf } from "./row.ts";
-import { renderTable } from "./table.ts";
 import { bytes, clockTime, duration, millis, plural } from "./time.ts";
-import { cut, harmless, oneLine } from "./width.ts";
+import { cut, harmless, oneLine, wrap } from "./width.ts";
 
 /** Lines of a log's end that are shown. */
 const LOG_LINES = 12;
+/** Lines on the screen of one value, and of one line of a log. */
+const VALUE_LINES = 4;
+const LOG_LINE_LINES = 3;
 
 export function taskScreen(task: Task, run: Run, now: number, p: Palette, width: number): string[] {
   const row = rowOf(task);
@@ -19,7 +21,7 @@ export function taskScreen(task: Task, run: Run, now: number, p: Palette, width:
   );
   return [
     `${p.bold(`${task.run}/${task.spec.id}`)}  ${state}  ${p.dim(facts.join(", "))}`,
-    ...(row.note === "" ? [] : [`  ${cut(oneLine(row.note), width - 2)}`]),
+    ...(row.note === "" ? [] : indent(wrap(oneLine(row.note), width - 2, VALUE_LINES))),
     ...specLines(task, run, p, width),
     ...attemptLines(task, now, p, width),
     ...evidenceLines(task, p, width),
@@ -56,13 +58,14 @@ function specLines(task: Task, run: Run, p: Palette, width: number): string[] {
     ],
     ["feedback", task.feedback === undefined ? "" : oneLine(task.feedback)],
   ];
-  const shown = rows
-    .filter(([, value]) => value !== "")
-    .map(([name, value]) => [{ text: name, paint: p.dim }, value]);
-  return [
-    ...section("Spec", p),
-    ...indent(renderTable([{ title: "" }, { title: "", shrinkTo: 20 }], shown, width - 2)),
-  ];
+  const shown = rows.filter(([, value]) => value !== "");
+  const names = Math.max(...shown.map(([name]) => name.length));
+  const lines = shown.flatMap(([name, value]) =>
+    wrap(value, width - names - 4, VALUE_LINES).map(
+      (line, i) => `  ${p.dim((i === 0 ? name : "").padEnd(names))}  ${line}`,
+    ),
+  );
+  return [...section("Spec", p), ...lines];
 }
 
 function attemptLines(task: Task, now: number, p: Palette, width: number): string[] {
@@ -108,11 +111,16 @@ function evidenceLines(task: Task, p: Palette, width: number): string[] {
   if (!evidence || (evidence.log.trim() === "" && evidence.paths.length === 0)) return [];
   const lines = section("Evidence", p);
   if (evidence.paths.length > 0)
-    lines.push(`  paths: ${cut(evidence.paths.map(oneLine).join(", "), width - 9)}`);
-  if (evidence.landed_since.length > 0)
-    lines.push(`  landed since: ${evidence.landed_since.map(oneLine).join(", ")}`);
+    lines.push(...indent(wrap(`paths: ${evidence.paths.map(oneLine).join(", ")}`, width - 2, VALUE_LINES)));
+  if (evidence.landed_since.length > 0) {
+    const since = evidence.landed_since.map(oneLine).join(", ");
+    lines.push(...indent(wrap(`landed since: ${since}`, width - 2, VALUE_LINES)));
+  }
   const log = harmless(evidence.log.trimEnd()).split("\n").slice(-LOG_LINES);
-  if (evidence.log.trim() !== "") lines.push(...log.map((line) => p.dim(`  | ${cut(line, width - 4)}`)));
+  if (evidence.log.trim() !== "")
+    lines.push(
+      ...log.flatMap((line) => wrap(line, width - 4, LOG_LINE_LINES)).map((line) => p.dim(`  | ${line}`)),
+    );
   return lines;
 }
 
@@ -129,7 +137,7 @@ function adviceLines(task: Task, p: Palette, width: number): string[] {
   if (advice) {
     return [
       ...section("What you can do", p),
-      `  ${cut(oneLine(advice.what), width - 2)}`,
+      ...indent(wrap(oneLine(advice.what), width - 2)),
       ...advice.commands.map((command) => `  ${command}`),
     ];
   }

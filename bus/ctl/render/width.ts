@@ -60,6 +60,29 @@ export function cut(text: string, width: number): string {
   return `${kept}…`;
 }
 
+/**
+ * `text` broken between words into lines of at most `width` cells; a word that is wider is broken in itself. Of more
+ * than `most` lines the last one ends with `…`.
+ */
+export function wrap(text: string, width: number, most = Number.POSITIVE_INFINITY): string[] {
+  if (displayWidth(text) <= width || width < 10) return [text];
+  const lines: string[] = [];
+  let rest = text;
+  while (rest !== "" && lines.length < most) {
+    if (displayWidth(rest) <= width || lines.length === most - 1) {
+      lines.push(cut(rest, width));
+      break;
+    }
+    // Two cells more than fit: it is cut for certain, and the mark of the cut goes.
+    const head = cut(`${rest}xx`, width + 1).slice(0, -1);
+    const space = head.lastIndexOf(" ");
+    const at = rest[head.length] === " " ? head.length : space > 0 ? space : Math.max(1, head.length);
+    lines.push(rest.slice(0, at).trimEnd());
+    rest = rest.slice(at).trimStart();
+  }
+  return lines;
+}
+
 /** `text` filled with spaces to `width` cells, or cut to it. */
 export function pad(text: string, width: number, align: "left" | "right" = "left"): string {
   const fitting = cut(text, width);

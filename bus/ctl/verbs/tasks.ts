@@ -10,6 +10,7 @@ import { rowOf } from "../render/row.ts";
 import { taskTable } from "../render/summary.ts";
 import { taskJson } from "../render/task-json.ts";
 import { taskScreen } from "../render/task-screen.ts";
+import { displayWidth } from "../render/width.ts";
 
 const AUDIT_ONLY = ["method", "actor", "request-id", "since", "until", "limit", "newest"] as const;
 
@@ -67,23 +68,20 @@ async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[]): Promise<v
   if (all.length === 0) await say(ctx, "no run yet; `busctl run plan.yaml` starts one");
   for (const [i, { summary, tasks }] of all.entries()) {
     if (i > 0) await say(ctx, "");
-    await say(ctx, headLine(ctx, summary, tasks.map(rowOf)));
+    await say(ctx, ...headLines(ctx, summary, tasks.map(rowOf)));
     await say(ctx, ...taskTable(tasks, ctx.now(), ctx.p, ctx.io.columns()));
   }
 }
 
-function headLine(ctx: Ctx, summary: RunSummary, rows: readonly ReturnType<typeof rowOf>[]): string {
+/** One line, or two where that is too wide. */
+function headLines(ctx: Ctx, summary: RunSummary, rows: readonly ReturnType<typeof rowOf>[]): string[] {
   const { p } = ctx;
   const words = countWords(countRows(rows), p);
-  return [
-    p.bold(summary.run),
-    bar(summary.merged, summary.total, 16, p),
-    `${summary.merged}/${summary.total} merged`,
-    words,
-    p.dim(
-      `${summary.status}, base ${summary.base_name} ${summary.base.slice(0, 10)}, branch ${summary.branch}`,
-    ),
-  ]
+  const tally = `${summary.merged}/${summary.total} merged`;
+  const first = [p.bold(summary.run), bar(summary.merged, summary.total, 16, p), tally, words]
     .filter((part) => part !== "")
     .join("  ");
+  const facts = `${summary.status}, base ${summary.base_name} ${summary.base.slice(0, 10)}, branch ${summary.branch}`;
+  const fits = displayWidth(first) + 2 + displayWidth(facts) <= ctx.io.columns();
+  return fits ? [`${first}  ${p.dim(facts)}`] : [first, p.dim(facts)];
 }

@@ -3,9 +3,10 @@ import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { ensureUp } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
+import { wrap } from "../render/width.ts";
 
 /** Said here and in the JSON, so that nobody believes in a wall that is not there. */
-const SANDBOX = "off in this version: agents run as you, held only by limits and by what is checked after";
+const SANDBOX = "off in this version: agents run as you; limits hold them, and what is checked after";
 
 export async function run(ctx: Ctx, _args: Args): Promise<number> {
   const commonDir = await commonDirOf(ctx.dir);
@@ -36,7 +37,9 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
     `  socket      ${up.endpoint.socket}`,
     `  state       ${up.endpoint.state_dir}`,
     `  scheduler   ${up.ping.worker ?? "none"}`,
-    `  sandbox     ${SANDBOX}`,
+    ...wrap(SANDBOX, ctx.io.columns() - 14).map(
+      (line, i) => `  ${(i === 0 ? "sandbox" : "").padEnd(10)}  ${line}`,
+    ),
     ...(up.ping.degraded ? [ctx.p.red(`  degraded    ${up.ping.degraded}`)] : []),
   );
   return EXIT.ok;
