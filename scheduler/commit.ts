@@ -30,15 +30,30 @@ export async function writeCommit(control: Control, order: CommitOrder): Promise
   });
   const oid = stdout.trim();
   if (!isOid(oid)) throw new TypeError(`git commit-tree answered ${JSON.stringify(stdout)}`);
+  remember(oid, order.tree);
   return oid;
 }
 
+/** commit -> tree, the newest ones: a commit's tree never changes, and each landing asks for the same few. */
+const known = new Map<string, string>();
+const MAX_KNOWN = 500;
+
+function remember(commit: string, tree: string): void {
+  known.delete(commit);
+  known.set(commit, tree);
+  const [oldest] = known.keys();
+  if (known.size > MAX_KNOWN && oldest !== undefined) known.delete(oldest);
+}
+
 export async function treeOf(control: Control, commit: string): Promise<string> {
+  const tree = known.get(commit);
+  if (tree !== undefined) return tree;
   const { stdout } = await controlGit(control, [
     "rev-parse",
     "--verify",
     "--end-of-options",
     `${commit}^{tree}`,
   ]);
+  if (isOid(commit)) remember(commit, stdout.trim());
   return stdout.trim();
 }
