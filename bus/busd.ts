@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 // busd: the program of the bus. `busd --repo COMMON_DIR [--idle-exit-ms N] [--foreground]`
 //
 // Says `ready <socket>` on stdout once it serves, and nothing more there: whoever started it may go. What happens
@@ -24,6 +25,14 @@ import { VERSION } from "./version.ts";
 const MAX_LOG_BYTES = 16 * 1024 * 1024;
 const EXITS: Partial<Record<ErrorCode, number>> = { USAGE: 2, ALREADY_RUNNING: 3, BUS_NOT_ANSWERING: 4 };
 const EXIT_FAULT = 70;
+const USAGE = `busd: the bus of one repository; \`busctl up\` starts it, with the scheduler
+
+  busd --repo COMMON_DIR [--idle-exit-ms N] [--foreground]
+
+  --repo COMMON_DIR   the repository's common git directory (git rev-parse --git-common-dir)
+  --idle-exit-ms N    end by itself after N ms without work and clients
+  --foreground        write the log to stderr too
+`;
 
 interface Words {
   repo: string;
@@ -71,6 +80,10 @@ function openLog(dir: string, foreground: boolean): Log {
 }
 
 async function main(argv: string[]): Promise<void> {
+  if (argv.includes("--help") || argv.includes("-h")) {
+    process.stdout.write(USAGE);
+    return;
+  }
   const words = readWords(argv);
   process.umask(0o077);
   const uid = process.getuid?.() ?? 0;

@@ -134,11 +134,15 @@ export const ERRORS = {
     retryable: false,
     help: "Give a path from the top of the repository, as git prints it.",
   },
-  NO_SUCH_FILE: { rpc: 1202, retryable: false, help: "`list_files` says what the snapshot holds." },
+  NO_SUCH_FILE: {
+    rpc: 1202,
+    retryable: false,
+    help: "`busctl ls TASK` (method list_files) says what the snapshot holds.",
+  },
   NOT_A_FILE: {
     rpc: 1203,
     retryable: false,
-    help: "The path is a directory or a submodule; `list_files` says what is below it.",
+    help: "The path is a directory or a submodule; `busctl ls TASK:PATH` (method `list_files`) says what is below it.",
   },
   NO_SUCH_SNAPSHOT: {
     rpc: 1204,

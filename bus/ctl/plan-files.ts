@@ -48,9 +48,9 @@ export function loadPlan(path: string, io: PlanIo, cwd: string): LoadedPlan {
   const full = resolve(cwd, path);
   const kind = io.kind(full);
   if (kind === undefined)
-    throw new BusbarError("IO", `reading the plan ${path}: no such file or folder`, { path: full });
+    throw new BusbarError("USAGE", `reading the plan ${path}: no such file or folder`, { path: full });
   if (kind === "other")
-    throw new BusbarError("IO", `reading the plan ${path}: neither a file nor a folder`, { path: full });
+    throw new BusbarError("USAGE", `reading the plan ${path}: neither a file nor a folder`, { path: full });
   const loader = new Loader(io, cwd);
   if (kind === "file") return loader.plan(full);
   const plan = PLAN_NAMES.map((name) => join(full, name)).find((p) => io.kind(p) === "file");

@@ -110,8 +110,9 @@ async function refuse(dir: string, cause: unknown): Promise<never> {
     okExits: [0, 128],
   });
   if (again.exit !== 0) {
-    throw new BusbarError("NOT_A_REPOSITORY", `${dir} is not in a usable git repository (${cause.message})`, {
+    throw new BusbarError("NOT_A_REPOSITORY", `${dir} is not in a git repository that git can use`, {
       path: dir,
+      git: cause.message,
     });
   }
   const common = again.stdout.split("\n")[0] ?? dir;

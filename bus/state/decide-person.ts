@@ -80,6 +80,13 @@ export function grantFiles(d: Draft, p: Parsed<"grant_files">, by: string): Resu
         : [];
   const paths = p.paths ?? asked;
   const waiting = s.name === "blocked" && s.needs.kind === "files";
+  if (paths.length === 0) {
+    const key = showId(taskKey(p.run, p.task));
+    throw new BusbarError(
+      "ILLEGAL_MOVE",
+      `grant to ${key}: it asked for no files and none were named; it is ${stateWords(s)}`,
+    );
+  }
   if (!waiting && paths.every((path) => task.granted.includes(path))) {
     return { state_version: task.state_version, granted: task.granted };
   }

@@ -268,13 +268,32 @@ export function stateWords(state: TaskState): string {
   return state.name;
 }
 
+/** What a person would call it; the event's own name says it well enough for the rest. */
+const DEEDS = new Map<TaskEvent["type"], string>([
+  ["task.approved", "approval"],
+  ["task.rejected", "rejection"],
+  ["task.retry_asked", "retry"],
+  ["task.cancelled", "cancelling"],
+  ["task.files_granted", "grant"],
+  ["task.landed", "landing"],
+  ["task.claimed", "claim"],
+]);
+
+function deed(type: TaskEvent["type"]): string {
+  return DEEDS.get(type) ?? type;
+}
+
 function illegal(task: Task, event: TaskEvent): BusbarError {
-  return new BusbarError("ILLEGAL_MOVE", `${event.type} of ${name(task)}: it is ${stateWords(task.state)}`, {
-    run: task.run,
-    task: task.spec.id,
-    state: task.state.name,
-    event: event.type,
-  });
+  return new BusbarError(
+    "ILLEGAL_MOVE",
+    `${deed(event.type)} of ${name(task)}: it is ${stateWords(task.state)}`,
+    {
+      run: task.run,
+      task: task.spec.id,
+      state: task.state.name,
+      event: event.type,
+    },
+  );
 }
 
 function neverEvent(event: never): never {

@@ -74,8 +74,10 @@ export function parsePlan(
   }
   if (tasks.length === 0 && !problems.failed)
     problems.error("no_tasks", plan?.source.place(plan.node.at) ?? start, "no tasks: there is nothing to do");
-  const spec =
-    head && first && tasks.length > 0 ? draftOf(head, plan, start, tasks, context, problems) : undefined;
+  // A head with faults does not hide those of the tasks: they are read all the same, and the draft is dropped.
+  const draft =
+    first && tasks.length > 0 ? draftOf(head ?? {}, plan, start, tasks, context, problems) : undefined;
+  const spec = head ? draft : undefined;
   if (problems.left > 0)
     problems.list.push({
       ...start,

@@ -73,8 +73,8 @@ test("S1: links to folders are not followed, so loops end", (t) => {
 test("S1: what cannot be a plan is a typed error that names it", (t) => {
   const dir = tempDir(t, "bad");
   files(dir, { "notes.txt": "x", "empty/readme.txt": "x" });
-  const rows: [string, "IO" | "BAD_PLAN", RegExp][] = [
-    ["missing.yaml", "IO", /missing.yaml: no such file or folder/],
+  const rows: [string, "USAGE" | "BAD_PLAN", RegExp][] = [
+    ["missing.yaml", "USAGE", /missing.yaml: no such file or folder/],
     ["notes.txt", "BAD_PLAN", /notes.txt: its name must end in/],
     ["empty", "BAD_PLAN", /empty: it holds no plan and no task files/],
   ];
