@@ -1,6 +1,7 @@
 // Runs checks on exactly one commit, in a clean place that no agent has touched.
 //
-// 1. A clean place is taken from the pool (place-pool.ts); files of `protect` are restored from the run's base.
+// 1. A clean place is taken from the pool (place-pool.ts); files of `protect` are restored from the run's base. Before
+//    every further check all files of the tree are put back: checks run the candidate's code, which may write.
 // 2. Set-up steps of the gate, then the checks (gate.ts says which), each under a shim of kind check with its own
 //    HOME, TMPDIR, caches and PORT, one after the other. The first red ends it.
 // 3. Each verdict is recorded with the command, its exit and the tree that it ran on.
@@ -82,7 +83,7 @@ async function onePass(kit: Kit, order: GateOrder): Promise<GateResult> {
       homes,
       port: lease.port,
     };
-    const result = await inPlace(kit, order, at);
+    const result = await inPlace(kit, order, at, () => kit.places.renew({ ...place, dir }));
     keep = result.kind !== "infra";
     return result;
   } catch (error) {
@@ -94,8 +95,14 @@ async function onePass(kit: Kit, order: GateOrder): Promise<GateResult> {
   }
 }
 
-async function inPlace(kit: Kit, order: GateOrder, place: JobPlace): Promise<GateResult> {
-  for (const check of [...setupChecks(order), ...order.checks]) {
+async function inPlace(
+  kit: Kit,
+  order: GateOrder,
+  place: JobPlace,
+  renew: () => Promise<void>,
+): Promise<GateResult> {
+  for (const [i, check] of [...setupChecks(order), ...order.checks].entries()) {
+    if (i > 0) await renew();
     const result = await runCheck(kit, order, place, check);
     order.signal.throwIfAborted();
     if (result.kind !== "pass") return result;

@@ -107,6 +107,27 @@ export class PlacePool {
     return this.#turns.run(deed);
   }
 
+  /**
+   * Between two checks: every file of the tree stands again as it was checked out, whatever the check before did to
+   * it (a candidate's code must not rewrite the test that comes next); what checks made beside them stays, since a
+   * build is there for the tests. Throws when the place is not to be trusted any more.
+   */
+  async renew(place: Pick<CleanPlace, "dir" | "work" | "tree">): Promise<void> {
+    const { control } = this.#options;
+    const { dir, work, tree } = place;
+    const index = join(dir, "index");
+    const seal = this.#seals.get(dir);
+    if (seal) {
+      checkSeal(dir, seal);
+      for (const name of await touchedSince(work, seal.young)) await removeAll(nameIn(work, name));
+    } else {
+      // Places with submodules have no seal: without an index git writes every file anew.
+      await removeAll(index);
+    }
+    await checkoutFull(control, { work, index, tree });
+    if (seal) this.#seals.set(dir, { ...this.#sealOf(dir), before: seal.before });
+  }
+
   /** After the last check in it. `keep`: false when not all of its processes are known to have ended. */
   give(place: Pick<CleanPlace, "dir">, keep: boolean): void {
     const seal = this.#seals.get(place.dir);

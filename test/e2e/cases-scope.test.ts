@@ -253,3 +253,30 @@ E
   await assertInvariants(world, "r", before);
   assert.equal(readFileSync(join(world.repo, "root.config"), "utf8"), "cfg\n");
 });
+
+test("case 44 gate-tampering: a check that runs the candidate's code cannot rewrite the test that comes next (G3)", async (t) => {
+  const world = makeWorld(
+    t,
+    `git init -q -b main repo; cd repo; mkdir -p src test; echo 'grep -qx good src/answer.txt' > test/gate.sh; echo good > src/answer.txt
+     echo true > src/build.sh; git add -A; git commit -qm base`,
+  );
+  const command = world.agent(
+    "a",
+    // At once, later in time, and by a link in place of the folder.
+    `echo evil > src/answer.txt
+echo 'echo true > test/gate.sh; touch -r src/build.sh test/gate.sh; mv test aside; cp -r aside ../x; ln -s ../x test' > src/build.sh`,
+  );
+  const gate = {
+    middle: [{ name: "build", run: "bash src/build.sh" }],
+    deep: [{ name: "tests", run: "bash test/gate.sh" }],
+  };
+  for (const protect of [["test/**"], []]) {
+    const run = `r${protect.length}`;
+    const ran = await world.run([{ id: "a", command, allowed_files: ["src/**"] }], { run, gate, protect });
+    assert.equal(ran.code, 1, ran.out + ran.err);
+    const { run: state, tasks } = await world.state(run);
+    assert.equal(state.landed.length, 0);
+    const verdicts = tasks.get("a")?.attempts[0]?.verdicts.map((one) => `${one.check} ${one.verdict}`);
+    assert.deepEqual(verdicts, ["acceptance-1 pass", "build pass", "tests fail"]);
+  }
+});
