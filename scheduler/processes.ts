@@ -1,20 +1,23 @@
 // Waits for the ends of shims. The first of these says how a process ended:
 //
 // 1. the event `proc.completed` from the bus, which has it from the shim;
-// 2. the outbox file, once the shim's process is gone (it writes that before it reports). Our own children are seen
-//    at once; shims of an earlier scheduler are looked at in the slow tick;
-// 3. `lost`, when the shim is gone and left no outbox: what it left behind is ended first (strays.ts).
+// 2. the shim's process is gone: what it left behind is ended first, always (strays.ts). Our own children are seen at
+//    once; shims of an earlier scheduler are looked at in the slow tick;
+//    a. the outbox file (the shim writes it before it reports), if it is well formed and of this process. The agent
+//       could have written it, so an outbox that says "ended well" is not believed when processes still lived;
+//    b. else `lost`.
 //
 // An abort asks the shim to end (SIGTERM) and waits for one of the above; a shim that does not end within its grace
 // time is killed, and its processes with it. An abort with DETACH leaves the shim alone and only stops the waiting.
 
-import { readFileSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
 import { attemptLabel } from "../schemas/ids.ts";
 import type { Outcome, ShimJob } from "../schemas/job.ts";
-import { KILL_SETTLE_MS } from "../schemas/limits.ts";
+import { KILL_SETTLE_MS, LOG_TAIL_BYTES } from "../schemas/limits.ts";
+import { parseOutcome } from "../schemas/outcome.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
 import type { HostEnv } from "./environment.ts";
 import type { Processes } from "./kit.ts";
@@ -33,11 +36,15 @@ interface Waiting {
   mark: string;
   /** Set for our own children. */
   pid?: number;
+  /** Its shim is gone and what is left is being ended. */
+  ending?: boolean;
   settle(outcome: Outcome): void;
 }
 
 /** Beyond the grace time and the settling of the shim itself. */
 const ABORT_SLACK_MS = 5_000;
+/** The end of a log, each byte of it escaped. */
+const MAX_OUTBOX_BYTES = 6 * LOG_TAIL_BYTES + 1024 * 1024;
 
 export class ShimProcesses implements Processes {
   readonly #waiting = new Map<string, Waiting>();
@@ -144,35 +151,53 @@ export class ShimProcesses implements Processes {
     }
   }
 
-  /** The shim is gone: its outbox, or lost. */
+  /** The shim is gone: nothing of it goes on; then its outbox, or lost. */
   async #gone(waiting: Waiting, how: string): Promise<void> {
     const { job } = waiting;
-    if (this.#waiting.get(keyOf(job)) !== waiting) return;
-    const left = readOutbox(join(job.dir, job.files.outbox));
-    if (left) return waiting.settle(left);
-    try {
-      const survivors = await endStrays(waiting.mark, this.deps.graceMs);
-      if (survivors.length > 0)
-        this.deps.log.error("processes could not be ended", { dir: waiting.mark, survivors });
-    } catch (error) {
-      this.deps.log.error("looking for left processes failed", { dir: waiting.mark, error: String(error) });
-    }
-    const started = typeof readPidFile(join(job.dir, job.files.pid)) === "object";
-    waiting.settle(madeUp(job, started ? "lost" : "spawn_failed", how, this.deps.clock));
+    if (waiting.ending || this.#waiting.get(keyOf(job)) !== waiting) return;
+    waiting.ending = true;
+    const lived = await this.#endStrays(waiting.mark);
+    const left = readOutbox(join(job.dir, job.files.outbox), job);
+    if (left && !(lived && endedWell(left))) return waiting.settle(left);
+    const started = left || lived || typeof readPidFile(join(job.dir, job.files.pid)) === "object";
+    const why = left ? "its outbox says that it ended well, but processes of it still ran" : how;
+    waiting.settle(madeUp(job, started ? "lost" : "spawn_failed", why, this.deps.clock));
   }
+
+  /** Whether any lived. When that cannot be found out, the safe answer: yes. */
+  async #endStrays(mark: string): Promise<boolean> {
+    try {
+      const { found, survivors } = await endStrays(mark, this.deps.graceMs);
+      if (survivors.length > 0) this.deps.log.error("processes could not be ended", { dir: mark, survivors });
+      return found.length > 0;
+    } catch (error) {
+      this.deps.log.error("looking for left processes failed", { dir: mark, error: String(error) });
+      return true;
+    }
+  }
+}
+
+function endedWell({ reason, exit }: Outcome): boolean {
+  return reason === "exit" && exit === 0;
 }
 
 function keyOf(job: Pick<Outcome, "ref" | "kind" | "name">): string {
   return `${attemptLabel(job.ref)} ${job.kind} ${job.name}`;
 }
 
-/** The outcome that a shim left on disk; undefined when there is none that can be read. */
-export function readOutbox(path: string): Outcome | undefined {
+/** The outcome that a shim left on disk; undefined when there is none that can be read and is of this process. */
+export function readOutbox(path: string, of: Pick<Outcome, "ref" | "kind" | "name">): Outcome | undefined {
+  let fd: number | undefined;
   try {
-    const value = JSON.parse(readFileSync(path, "utf8")) as Outcome;
-    return value?.v === 1 && typeof value.reason === "string" ? value : undefined;
+    // A FIFO or a link in its place must not hold us up or lead elsewhere.
+    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    const stat = fstatSync(fd);
+    if (!stat.isFile() || stat.size > MAX_OUTBOX_BYTES) return undefined;
+    return parseOutcome(JSON.parse(readFileSync(fd, "utf8")), of);
   } catch {
     return undefined;
+  } finally {
+    if (fd !== undefined) closeSync(fd);
   }
 }
 

@@ -12,18 +12,25 @@ const GIVE_UP_MS = 5_000;
 /** The variable that every process of an attempt or check has; its value is used once. */
 export const DIR_VARIABLE = "BUSBAR_DIR";
 
-/** Fulfilled with the pids that could not be ended; empty unless something is wrong. */
-export async function endStrays(dir: string, graceMs: number): Promise<number[]> {
+export interface Strays {
+  /** Those that lived when it began. */
+  found: number[];
+  /** Those that could not be ended; empty unless something is wrong. */
+  survivors: number[];
+}
+
+export async function endStrays(dir: string, graceMs: number): Promise<Strays> {
   const entry = `${DIR_VARIABLE}=${dir}`;
   const started = performance.now();
-  let left = findByEnvironment(entry);
+  const found = findByEnvironment(entry);
+  let left = found;
   signalAll(left, "SIGTERM");
   while (left.length > 0 && performance.now() - started < graceMs + GIVE_UP_MS) {
     await delay(LOOK_EVERY_MS);
     left = findByEnvironment(entry);
     if (performance.now() - started >= graceMs) signalAll(left, "SIGKILL");
   }
-  return left;
+  return { found, survivors: left };
 }
 
 function signalAll(pids: readonly number[], signal: NodeJS.Signals): void {

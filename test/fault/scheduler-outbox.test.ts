@@ -1,0 +1,90 @@
+// The outbox is only a file: an agent can write it, and its shim may be killed at any moment.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { madeUp, readOutbox, ShimProcesses } from "../../scheduler/processes.ts";
+import type { Outcome } from "../../schemas/job.ts";
+import { isAlive } from "../helpers/processes.ts";
+import { sh } from "../helpers/repo.ts";
+import { tempDir } from "../helpers/temp.ts";
+import { until } from "../helpers/wait.ts";
+
+const CLOCK = { now: () => 0 } as ConstructorParameters<typeof ShimProcesses>[0]["clock"];
+const LOG = { debug() {}, info() {}, warn() {}, error() {} } as never;
+const REF = { run: "r", task: "a", attempt: 1 };
+const AGENT = { ref: REF, kind: "agent", name: "agent" } as const;
+const WELL: Outcome = { ...madeUp(AGENT, "exit", "", CLOCK), exit: 0 };
+
+/** The directory of an attempt whose shim is gone. */
+function gone(t: TestContext, outbox?: unknown) {
+  const dir = tempDir(t, "outbox");
+  const files = { log: "agent.log", outbox: "outbox.json", done: "status.done", pid: "shim.json" };
+  writeFileSync(join(dir, files.pid), JSON.stringify({ pid: 2 ** 22 + 1, start_time: "boot:1" }));
+  if (outbox !== undefined) writeFileSync(join(dir, files.outbox), JSON.stringify(outbox));
+  return { ...AGENT, dir, files };
+}
+
+async function outcomeOf(job: ReturnType<typeof gone>): Promise<Outcome> {
+  const program = { node: "", args: [] };
+  const processes = new ShimProcesses({ program, env: {} as never, clock: CLOCK, log: LOG, graceMs: 2_000 });
+  const outcome = processes.watch(job, new AbortController().signal);
+  processes.look();
+  processes.look();
+  return await outcome;
+}
+
+function living(t: TestContext, dir: string): number {
+  const child = spawn("sleep", ["60"], { env: { ...process.env, BUSBAR_DIR: dir }, stdio: "ignore" });
+  t.after(() => child.kill("SIGKILL"));
+  return child.pid as number;
+}
+
+test("case 71 restart-mid-run: an outbox that says `ended well` while processes live is not believed; they are ended first", async (t) => {
+  const job = gone(t, WELL);
+  const pid = living(t, job.dir);
+  await until("it runs", () => sh("/", `tr '\\0' '\\n' < /proc/${pid}/environ | grep BUSBAR_DIR || true`));
+  const { reason, detail } = await outcomeOf(job);
+  assert.equal(reason, "lost");
+  assert.match(detail ?? "", /still ran/);
+  assert.equal(isAlive(pid), false);
+});
+
+test("a failure in the outbox is believed, but what lives is ended before", async (t) => {
+  const job = gone(t, { ...WELL, reason: "timeout", exit: null });
+  const pid = living(t, job.dir);
+  await until("it runs", () => sh("/", `tr '\\0' '\\n' < /proc/${pid}/environ | grep BUSBAR_DIR || true`));
+  assert.equal((await outcomeOf(job)).reason, "timeout");
+  assert.equal(isAlive(pid), false);
+});
+
+test("an outbox of a shim that ended by itself is believed", async (t) => {
+  assert.deepEqual(await outcomeOf(gone(t, WELL)), WELL);
+});
+
+test("an outbox that is malformed or of another process counts as none: lost", async (t) => {
+  const bad: [string, unknown][] = [
+    ["unknown reason", { ...WELL, reason: "fine" }],
+    ["exit as text", { ...WELL, exit: "0" }],
+    ["exit without its code", { ...WELL, exit: null }],
+    ["no log_tail", { ...WELL, log_tail: undefined }],
+    ["other attempt", { ...WELL, ref: { ...REF, attempt: 2 } }],
+    ["other task", { ...WELL, ref: { ...REF, task: "b" } }],
+    ["a check", { ...WELL, kind: "check" }],
+    ["other name", { ...WELL, name: "lint" }],
+    ["null", null],
+    ["minimal", { v: 1, reason: "exit", exit: 0 }],
+  ];
+  for (const [what, outbox] of bad) assert.equal((await outcomeOf(gone(t, outbox))).reason, "lost", what);
+});
+
+test("a FIFO, a link or a directory in place of the outbox does not hold the scheduler up", (t) => {
+  const dir = tempDir(t, "outbox");
+  writeFileSync(join(dir, "real"), JSON.stringify(WELL));
+  sh(dir, "mkfifo fifo; ln -s real link");
+  mkdirSync(join(dir, "folder"));
+  assert.deepEqual(readOutbox(join(dir, "real"), AGENT), WELL);
+  for (const name of ["fifo", "link", "folder"]) assert.equal(readOutbox(join(dir, name), AGENT), undefined);
+});
