@@ -1,6 +1,7 @@
 // Compares a run's integration branch with the head that the bus knows, and brings them together where that is safe:
 // a landing that the bus was not told is reported. Anything else stops the run's train and is said (train.ts decides).
 
+import { isCode } from "../schemas/errors.ts";
 import { integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Kit } from "./kit.ts";
@@ -28,7 +29,17 @@ export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnsw
   const answer = reconcile(busHead, refHead, ahead, (task, attempt) => isOnItsWay(kit, run, task, attempt));
   if (answer.kind !== "report") return answer;
   for (const { task, attempt, old, commit, tree } of answer.landings) {
-    await kit.bus.call("land", { run, task, attempt, old_head: old, commit, tree });
+    try {
+      await kit.bus.call("land", { run, task, attempt, old_head: old, commit, tree });
+    } catch (error) {
+      // A train moves the branch after the last verdict: whoever put this there was no train.
+      if (isCode(error, "UNPROVEN"))
+        return {
+          kind: "foreign",
+          why: `${commit.slice(0, 12)} on the branch was not proven: ${error.message}`,
+        };
+      throw error;
+    }
     kit.log.info("a landing was on the branch but not at the bus; reported", { run, task, attempt, commit });
     mirrored.run = { ...mirrored.run, head: commit };
   }

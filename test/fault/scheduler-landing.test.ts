@@ -25,9 +25,19 @@ test("case 71 restart-mid-run: killed after the branch moved and before the bus 
   await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
   world.scheduler.child.kill("SIGKILL");
   await until("the scheduler is gone", () => !isAlive(world.scheduler.child.pid ?? 0));
-  // What the killed one would have done last: the candidate is on the branch, the bus does not know.
+  // What the killed one would have done last: the verdict, and the candidate on the branch; the bus does not know it.
   const candidate = world.git("git rev-parse refs/busbar/runs/r/candidate");
   world.git(`git update-ref refs/heads/busbar/r ${candidate} $(git rev-parse busbar/r)`);
+  const scheduler = await world.asScheduler();
+  const verdict = {
+    check: "slow",
+    tier: "deep",
+    tree: world.git(`git rev-parse ${candidate}^{tree}`),
+    verdict: "pass",
+  } as const;
+  const rest = { exit: 0, duration_ms: 1, command: waitForGo };
+  await scheduler.call("record_verdict", { run, task: "a", attempt: 1, verdict: { ...verdict, ...rest } });
+  scheduler.close();
   writeFileSync(join(world.dir, "go"), "");
   world.startScheduler();
   const { run: facts, task } = await world.ended(run);
@@ -35,6 +45,20 @@ test("case 71 restart-mid-run: killed after the branch moved and before the bus 
   assert.equal(facts.head, candidate);
   assert.equal(world.git("git rev-list --count main..busbar/r"), "1");
   assert.equal(task("a").attempts.length, 1);
+});
+
+test("G6: an unproven candidate on the branch, whoever put it there, is never taken for a landing", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a")], { gate: deep(waitForGo) });
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  world.scheduler.child.kill("SIGKILL");
+  await until("the scheduler is gone", () => !isAlive(world.scheduler.child.pid ?? 0));
+  world.git("git update-ref refs/heads/busbar/r refs/busbar/runs/r/candidate");
+  writeFileSync(join(world.dir, "go"), "");
+  world.startScheduler();
+  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  assert.match(world.log(), /was not proven/);
+  assert.equal((await world.state(run)).run.landed.length, 0);
 });
 
 test("case 71 restart-mid-run: killed while a candidate is checked: the check is ended and run again", async (t) => {

@@ -26,6 +26,8 @@ export interface EngineWorld {
   dir: string;
   repo: string;
   person: BusClient;
+  /** A connection with the scheduler's rights, while no scheduler lives. */
+  asScheduler(): Promise<BusClient>;
   scheduler: Program;
   startScheduler(): Program;
   submit(tasks: TaskSpec[], more?: Partial<RunSpec>): Promise<string>;
@@ -74,6 +76,13 @@ export async function engineWorld(
     dir,
     repo,
     person,
+    asScheduler: () =>
+      connectBus({
+        socket: found.socket,
+        role: "scheduler",
+        token: readToken(found, "scheduler"),
+        client: "test",
+      }),
     scheduler: start("scheduler/main.js"),
     startScheduler: () => start("scheduler/main.js"),
     async submit(tasks, more = {}) {
