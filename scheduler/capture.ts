@@ -2,7 +2,8 @@
 // git (design section 3.3; cases 15, 23, 24, 25, 30). In order:
 //   1. Scan with a copy of our own index; GIT_DIR is the control repository, never the agent's.
 //   2. Sort each touched path: refused (no git object can or may hold it), outside the scope, or in scope.
-//   3. Blobs and tree of what is in scope; what is outside stays in the workspace on the disk and is listed.
+//   3. Blobs and tree of what is in scope; what is outside stays in the workspace on the disk and is listed. The
+//      tree must differ from the base in just that; if not, our index was tampered with and is made anew.
 //   4. One commit whose only parent is the base, kept alive by the snapshot's ref in the user's repository.
 
 import { lstatSync, mkdirSync, mkdtempSync, renameSync } from "node:fs";
@@ -14,6 +15,7 @@ import { BusbarError } from "../schemas/errors.ts";
 import { type AttemptRef, snapshotRef } from "../schemas/ids.ts";
 import { MAX_CAPTURED_FILE_BYTES } from "../schemas/limits.ts";
 import { gitOddities } from "./agent-git.ts";
+import { freshIndex, unaccounted } from "./capture-index.ts";
 import { type Scan, scan, type Touched } from "./capture-scan.ts";
 import { hashAll, type IndexChange, isBlobMode, type WritePlace, writeTree } from "./capture-write.ts";
 import { caseTwins } from "./case-twins.ts";
@@ -59,7 +61,7 @@ export interface CapturedChange {
 
 export interface Refused {
   path: string;
-  rule: "not-utf8" | "oversize" | "special" | "nested-repository" | "gitlink" | "git-name";
+  rule: "not-utf8" | "oversize" | "special" | "nested-repository" | "gitlink" | "git-name" | "unaccounted";
   why: string;
 }
 
@@ -84,40 +86,77 @@ export interface Captured {
 
 export async function capture(order: CaptureOrder): Promise<Captured> {
   const { control, workspace, base } = order;
+  const fresh = join(workspace.dir, `index.v${order.version}.fresh`);
+  const replaced = ensureWork(workspace);
+  const [baseTree, submodules, anomalies] = await Promise.all([
+    treeOf(control, base),
+    submoduleChanges(control, workspace.work, workspace.submodules),
+    gitOddities(control, workspace, order.ref, base),
+  ]);
+  try {
+    let content = await contentBy(order, workspace.index, baseTree).catch(() => undefined);
+    if (!content || content.foreign.length > 0) {
+      replaced.push("our index does not fit the base; every file was read again");
+      await freshIndex(control, workspace, base, fresh);
+      content = await contentBy(order, fresh, baseTree);
+    }
+    const { changed, tree, foreign, ...rest } = content;
+    const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
+    const [commit, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
+    return {
+      ...rest,
+      commit,
+      tree,
+      changed,
+      refused: [...rest.refused, ...foreign.map(unaccountedFor)],
+      twins,
+      anomalies: [...replaced, ...anomalies],
+      submodules,
+    };
+  } finally {
+    for (const file of [fresh, `${fresh}.lock`]) await rm(file, { force: true });
+  }
+}
+
+interface Content extends Pick<Captured, "tree" | "changed" | "outside" | "refused" | "ignored"> {
+  /** Paths in which the tree differs from the base without being in `changed`. */
+  foreign: string[];
+}
+
+/** Scan and tree as `index` has it. */
+async function contentBy(order: CaptureOrder, index: string, baseTree: string): Promise<Content> {
+  const { control, workspace } = order;
   const scratch = join(workspace.dir, `index.v${order.version}`);
   const place: WritePlace = { control, work: workspace.work, scratch };
-  const replaced = ensureWork(workspace);
   try {
-    const [found, baseTree, submodules, anomalies] = await Promise.all([
-      scan({ control, work: workspace.work, index: workspace.index, scratch, sparse: workspace.sparse }),
-      treeOf(control, base),
-      submoduleChanges(control, workspace.work, workspace.submodules),
-      gitOddities(control, workspace, order.ref, base),
-    ]);
+    const found = await scan({ control, work: workspace.work, index, scratch, sparse: workspace.sparse });
     const sorted = sort(order, found);
     const [inside, outside] = await Promise.all([
       hashAll(place, sorted.inside, true),
       hashAll(place, sorted.outside, false),
     ]);
     const changed = changesOf(sorted.inside, inside);
-    const tree = changed.length === 0 ? baseTree : await writeTree(place, changed.map(indexChange));
-    const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
-    const [commit, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
+    const tree = await writeTree(place, changed.map(indexChange));
+    const foreign =
+      tree === baseTree && changed.length === 0
+        ? []
+        : await unaccounted(control, { base: baseTree, tree }, changed);
     return {
-      commit,
-      tree,
+      // No change is the base itself, also where git would write its tree in another way.
+      tree: changed.length === 0 && foreign.length === 0 ? baseTree : tree,
       changed,
       outside: changesOf(sorted.outside, outside).map(({ path, kind }) => ({ path, kind })),
       refused: sorted.refused,
-      twins,
       ignored: found.ignored.map(showName),
-      anomalies: [...replaced, ...anomalies],
-      submodules,
+      foreign,
     };
   } finally {
-    await rm(scratch, { force: true });
-    await rm(`${scratch}.lock`, { force: true });
+    for (const file of [scratch, `${scratch}.lock`]) await rm(file, { force: true });
   }
+}
+
+function unaccountedFor(path: string): Refused {
+  return { path, rule: "unaccounted", why: "the captured tree differs here from what was found on the disk" };
 }
 
 /** A working tree that is gone is an empty one; what was put in its place is moved aside, never followed. */

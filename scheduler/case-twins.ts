@@ -4,7 +4,7 @@
 import { pathText, splitNul } from "../bus/git/tree.ts";
 import { type Control, controlGit } from "./control.ts";
 
-/** More directories than this are not looked at: an argument list has its bounds. */
+/** With more directories than this the whole tree is listed: an argument list has its bounds. */
 const MAX_DIRECTORIES = 500;
 
 export async function caseTwins(
@@ -12,19 +12,26 @@ export async function caseTwins(
   tree: string,
   added: readonly string[],
 ): Promise<{ path: string; twin: string }[]> {
-  const parents = new Set(added.flatMap(parentsOf));
-  if (added.length === 0 || parents.size > MAX_DIRECTORIES) return [];
-  const dirs = [...parents].filter((dir) => dir !== "").map((dir) => `${dir}/`);
-  const list = (...paths: string[]) =>
-    controlGit(control, ["ls-tree", "-z", "--name-only", "--full-tree", tree, "--", ...paths], {
-      encoding: "buffer",
-    });
-  const [top, below] = await Promise.all([list(), dirs.length > 0 ? list(...dirs) : null]);
-  const names = [...splitNul(top.stdoutBuffer), ...(below ? splitNul(below.stdoutBuffer) : [])];
+  if (added.length === 0) return [];
+  const names = await namesBeside(control, tree, added);
   return findTwins(
     added,
     names.map((name) => pathText(name) ?? name),
   );
+}
+
+/** The files and directories of the tree that lie beside the added paths and their parents, at least. */
+async function namesBeside(control: Control, tree: string, added: readonly string[]): Promise<string[]> {
+  const parents = new Set(added.flatMap(parentsOf));
+  const list = async (...args: string[]) => {
+    const command = ["ls-tree", "-z", "--name-only", "--full-tree", ...args];
+    return splitNul((await controlGit(control, command, { encoding: "buffer" })).stdoutBuffer);
+  };
+  // -t: the directories, too.
+  if (parents.size > MAX_DIRECTORIES) return list("-r", "-t", tree);
+  const dirs = [...parents].filter((dir) => dir !== "").map((dir) => `${dir}/`);
+  const [top, below] = await Promise.all([list(tree), dirs.length > 0 ? list(tree, "--", ...dirs) : []]);
+  return [...top, ...below];
 }
 
 function parentsOf(path: string): string[] {

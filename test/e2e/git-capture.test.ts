@@ -237,3 +237,52 @@ test("an agent's objects that are damaged, endless or borrowed from elsewhere ho
   assert.match(refused.problems.join(), /borrows/);
   sh(w.repo, "git fsck --strict 2>&1");
 });
+
+test("S4: an index of ours that the agent rewrote lets nothing past the scope", async (t) => {
+  const setup =
+    "mkdir src; echo base > README.md; echo 1 > src/a; echo 2 > src/b; git add -A; git commit -qm base";
+  const w = await world(t, setup);
+  const stage = `stage() { oid=$(git hash-object -w "$1"); GIT_INDEX_FILE="$I" git update-index --add --cacheinfo "100644,$oid,$1"; }
+    seal() { GIT_INDEX_FILE="$I" git update-index -q --refresh; test -z "$(GIT_INDEX_FILE="$I" git diff-files)"; }`;
+  const inScope = (path: string) => path.startsWith("src/");
+  for (const [task, sparse] of [["full"], ["sparse", ["README.md", "src/a"]]] as const) {
+    const workspace = await worked(w, task, "echo more >> src/a", sparse && [...sparse]);
+    const env = { I: workspace.index, GIT_OBJECT_DIRECTORY: w.control.objectDir };
+    sh(
+      workspace.work,
+      `${stage}; echo evil > README.md; echo new > hidden; stage README.md; stage hidden`,
+      env,
+    );
+    const got = await snap(w, workspace, { ref: attempt(task), inScope });
+    assert.deepEqual(list(got), ["modified src/a"]);
+    assert.deepEqual(got.outside, [
+      { path: "README.md", kind: "modified" },
+      { path: "hidden", kind: "added" },
+    ]);
+    assert.equal(sh(w.repo, `git diff-tree -r --name-only ${w.base} ${got.commit}`), "src/a");
+    assert.match(got.anomalies.join(), /our index does not fit the base/);
+  }
+  // Nothing but the hidden change, clean in every respect; and an index that is none.
+  const alone = await worked(w, "alone", "echo evil > README.md");
+  sh(alone.work, `${stage}; stage README.md; seal`, {
+    I: alone.index,
+    GIT_OBJECT_DIRECTORY: w.control.objectDir,
+  });
+  const hidden = await snap(w, alone, { ref: attempt("alone"), inScope });
+  assert.deepEqual(hidden.outside, [{ path: "README.md", kind: "modified" }]);
+  assert.equal(sh(w.repo, `git diff-tree -r --name-only ${w.base} ${hidden.commit}`), "");
+  const junk = await worked(w, "junk", "echo more >> src/b");
+  writeFileSync(junk.index, "junk");
+  assert.deepEqual(list(await snap(w, junk, { ref: attempt("junk"), inScope })), ["modified src/b"]);
+});
+
+test("names that differ only in case are found in more directories than one command can name", async (t) => {
+  const w = await world(t, "mkdir src; echo 1 > src/README; git add -A; git commit -qm base");
+  const agent =
+    "for i in $(seq 600); do mkdir n$i; echo $i > n$i/f; done; echo r > src/Readme; mkdir SRC; echo z > SRC/z";
+  const got = await snap(w, await worked(w, "a", agent));
+  assert.deepEqual(got.twins, [
+    { path: "SRC/z", twin: "src" },
+    { path: "src/Readme", twin: "src/README" },
+  ]);
+});
