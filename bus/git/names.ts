@@ -16,14 +16,21 @@ export function gitLikePart(path: string): string | undefined {
   });
 }
 
-/** Why a link's target is not inside the repository, or undefined when it is. Targets are read as written. */
+/**
+ * Why a link's target is not inside the repository, or undefined when it is. The file system is not asked, so `..`
+ * may only lead the target: behind a name that is a link itself, it goes up from wherever that link points.
+ */
 export function linkFault(path: string, target: string): string | undefined {
   if (target === "") return "to nowhere";
   if (target.startsWith("/")) return `to the absolute path ${target}`;
   const parts = path.split("/").slice(0, -1);
+  let named = false;
   for (const part of target.split("/")) {
     if (part === "" || part === ".") continue;
-    if (part !== "..") parts.push(part);
+    if (part !== "..") {
+      parts.push(part);
+      named = true;
+    } else if (named) return `with ".." behind a name (${target}): ".." may stand only at its beginning`;
     else if (parts.pop() === undefined) return `that leaves the repository (${target})`;
   }
   return gitLikePart(parts.join("/")) === undefined ? undefined : `into .git (${target})`;

@@ -59,8 +59,11 @@ test("case 45: links out of the repository are faults whatever the scope", () =>
     ["src/abs: link", "src/out: link"],
   );
   assert.equal(linkFault("a/b", "../c"), undefined);
-  assert.equal(linkFault("a/b", "c/../../d"), undefined);
-  assert.match(linkFault("a/b", "c/../../../d") ?? "", /leaves/);
+  assert.equal(linkFault("a/b/c", ".././../d/e"), undefined);
+  assert.match(linkFault("a/b", "../../d") ?? "", /leaves/);
+  // `k/l/m/top` may be a link: what lies above it is not k/l/m.
+  assert.match(linkFault("esc", "k/l/m/top/../../README.md") ?? "", /"\.\." may stand only at its beginning/);
+  assert.match(linkFault("a/b", "../c/../d") ?? "", /behind a name/);
   assert.match(linkFault("l", ".git/config") ?? "", /\.git/);
   assert.match(linkFault("l", "") ?? "", /nowhere/);
 });
