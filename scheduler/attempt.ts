@@ -9,6 +9,7 @@ import type { Outcome } from "../schemas/job.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import type { Canaries } from "./canary.ts";
 import type { CheckoutWatch } from "./checkout-watch.ts";
+import { Coalesced } from "./coalesced.ts";
 import { conclude } from "./conclude.ts";
 import { removeTree } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
@@ -33,7 +34,7 @@ export class AttemptRunner {
   readonly #work: AttemptWork;
   #workspace: Workspace | undefined;
   /** Captures of one workspace go one after the other. */
-  #captures: Promise<unknown> = Promise.resolve();
+  readonly #captures = new Coalesced();
 
   constructor(work: AttemptWork) {
     this.#work = work;
@@ -47,7 +48,7 @@ export class AttemptRunner {
   publish(): void {
     const workspace = this.#workspace;
     if (!workspace) return;
-    this.#captures = this.#captures.then(() => publishOnRequest({ ...this.#work, workspace }));
+    this.#captures.ask(() => publishOnRequest({ ...this.#work, workspace }));
   }
 
   /** A fresh attempt. Never rejects. */
@@ -98,7 +99,7 @@ export class AttemptRunner {
 
   async #end(workspace: Workspace, outcome: Outcome): Promise<void> {
     const at: Concluding = { ...this.#work, workspace };
-    await this.#captures;
+    await this.#captures.idle();
     const { signal } = at.attempt.abort;
     if (signal.aborted) return await this.#keepOnly(at);
     try {

@@ -32,7 +32,7 @@ export interface CaptureOrder {
   workspace: Workspace;
   ref: AttemptRef;
   base: string;
-  /** 1, 2 ...; 0 is the base. */
+  /** 1, 2 ...; 0 is the base. Where other work has it already, the next free one is taken. */
   version: number;
   message: string;
   identity: Identity;
@@ -65,8 +65,13 @@ export interface Refused {
   why: string;
 }
 
+/** Versions in a row that may hold other work; more is a fault. */
+const MAX_TAKEN_VERSIONS = 1_000;
+
 export interface Captured {
   commit: string;
+  /** Of the ref that keeps the commit. */
+  version: number;
   tree: string;
   /** In scope, in order of path. */
   changed: CapturedChange[];
@@ -102,10 +107,10 @@ export async function capture(order: CaptureOrder): Promise<Captured> {
     }
     const { changed, tree, foreign, ...rest } = content;
     const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
-    const [commit, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
+    const [kept, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
     return {
       ...rest,
-      commit,
+      ...kept,
       tree,
       changed,
       refused: [...rest.refused, ...foreign.map(unaccountedFor)],
@@ -264,10 +269,12 @@ function indexChange(change: CapturedChange): IndexChange {
     : { name, entry: { mode: change.mode, oid: change.oid } };
 }
 
-/** The commit and its ref. The same version captured again (after a crash) is the same commit. */
-async function keep(order: CaptureOrder, tree: string): Promise<string> {
+/**
+ * The commit and its ref. The same content captured again (after a crash) is the same commit. A version that other
+ * work holds (captured, but never told to the bus) is left alone, and the next free one is taken.
+ */
+async function keep(order: CaptureOrder, tree: string): Promise<{ commit: string; version: number }> {
   const { control, base, message, identity } = order;
-  const name = snapshotRef(order.ref, order.version);
   const commit = await writeCommit(control, {
     tree,
     parents: [base],
@@ -275,10 +282,17 @@ async function keep(order: CaptureOrder, tree: string): Promise<string> {
     identity,
     ...(order.when === undefined ? {} : { when: order.when }),
   });
-  if ((await createRef(control, name, commit)) === "moved") return commit;
-  const kept = await readRef(control, name);
-  if (kept !== null && (await sameSnapshot(control, kept, commit))) return kept;
-  throw new BusbarError("STALE", `${name} holds another snapshot already`, { ref: name, kept });
+  const last = order.version + MAX_TAKEN_VERSIONS;
+  for (let version = order.version; version <= last; version++) {
+    const name = snapshotRef(order.ref, version);
+    if ((await createRef(control, name, commit)) === "moved") return { commit, version };
+    const kept = await readRef(control, name);
+    if (kept !== null && (await sameSnapshot(control, kept, commit))) return { commit: kept, version };
+  }
+  const name = snapshotRef(order.ref, order.version);
+  throw new BusbarError("STALE", `${name} and the ${MAX_TAKEN_VERSIONS} after it hold other snapshots`, {
+    ref: name,
+  });
 }
 
 /** Same tree, same parents. */

@@ -29,7 +29,7 @@ export async function conclude(at: Concluding, outcome: Outcome): Promise<Settle
     kit.bus.call("get_task", { run: attempt.ref.run, task: attempt.ref.task }),
   );
   const captured = await keep({ ...at, task });
-  const snapshot = await publishCapture(kit, attempt, captured, captured.version);
+  const snapshot = await publishCapture(kit, attempt, captured);
   if (task.state.name === "running" && task.state.wants) return settle(kit, attempt, { kind: "needs_files" });
   const end = agentEnd(outcome);
   if (end.kind === "failed") return settleFailed(kit, attempt, end.cause, end.evidence);

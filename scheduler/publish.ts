@@ -17,15 +17,15 @@ export async function publishCapture(
   kit: Kit,
   attempt: Attempt,
   captured: Captured,
-  version: number,
 ): Promise<SnapshotInfo | null> {
   if (captured.changed.length === 0) return null;
-  await writeOutputPatch(kit, attempt, captured.commit, `v${version}`);
   const { commit, tree } = captured;
   const changed = captured.changed.map(({ path, mode, oid }) => ({ path, mode, oid }));
   const answer = await whileAway(kit, attempt, () =>
     kit.bus.call("publish_snapshot", { ...attempt.ref, base: attempt.base, commit, tree, changed }),
   );
+  // Named as the bus counts: the ref may have a higher number (capture.ts).
+  await writeOutputPatch(kit, attempt, commit, `v${answer.version}`);
   return { version: answer.version, commit, tree, changed_count: changed.length };
 }
 

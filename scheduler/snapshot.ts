@@ -35,24 +35,24 @@ export interface Concluding {
 }
 
 /** Harvest and capture, without a word to the bus: what a cancelled attempt gets, too. */
-export async function keep(at: Concluding): Promise<Captured & { version: number }> {
+export async function keep(at: Concluding): Promise<Captured> {
   const { kit, attempt, task, workspace } = at;
   const { control } = kit;
   const { ref, base } = attempt;
   const kept = await harvest({ control, work: workspace.work, ref, base });
   for (const problem of kept.problems) kit.log.warn("harvest", { ...ref, problem });
-  const version = nextVersion(task, ref.attempt);
-  const captured = await captureNow(at, version);
+  const captured = await captureNow(at, nextVersion(task, ref.attempt));
+  const { version } = captured;
   if (captured.anomalies.length > 0)
     kit.log.info("the agent's git", { ...ref, anomalies: captured.anomalies });
   if (captured.ignored.length > 0)
     kit.log.info("ignored files stay in the workspace", { ...ref, count: captured.ignored.length });
   const note: CapturedNote = { v: 1, version, changed: captured.changed.length, problems: kept.problems };
   writeJson(join(attempt.dir, CAPTURED_FILE), note);
-  return { ...captured, version };
+  return captured;
 }
 
-/** The working tree as it is now, as version `version`. */
+/** The working tree as it is now, as version `version` or the next that is free. */
 export function captureNow(at: Concluding, version: number): Promise<Captured> {
   const { kit, attempt, task, run, workspace } = at;
   return capture({

@@ -8,7 +8,6 @@ import { type CaptureOrder, capture } from "../../scheduler/capture.ts";
 import { touchedPaths } from "../../scheduler/capture-scan.ts";
 import { harvest } from "../../scheduler/harvest.ts";
 import type { Workspace } from "../../scheduler/workspace.ts";
-import { isCode } from "../../schemas/errors.ts";
 import { attempt, IDENTITY, sh, type World, worked, world } from "../helpers/repo.ts";
 import { until } from "../helpers/wait.ts";
 
@@ -152,14 +151,16 @@ test("a change in the second of the checkout that keeps the size is found, also 
   assert.equal(sh(workspace.work, "git status --porcelain"), " M f");
 });
 
-test("the same version again is the same commit; another content under its number is STALE", async (t) => {
+test("the same version again is the same commit; another content takes the next free number", async (t) => {
   const w = await world(t, "echo 1 > f; git add -A; git commit -qm base");
   const workspace = await worked(w, "a", "echo 2 > f");
   const first = await snap(w, workspace, { when: 1 });
   assert.equal((await snap(w, workspace, { when: 2 })).commit, first.commit);
   sh(workspace.work, "echo 3 > f");
-  await assert.rejects(snap(w, workspace), (e) => isCode(e, "STALE"));
-  const second = await snap(w, workspace, { version: 2 });
+  const second = await snap(w, workspace);
+  assert.deepEqual([first.version, second.version], [1, 2]);
+  assert.equal(sh(w.repo, "git rev-parse refs/busbar/attempts/r/a/1/v1"), first.commit);
+  assert.equal(sh(w.repo, "git rev-parse refs/busbar/attempts/r/a/1/v2"), second.commit);
   assert.equal(sh(w.repo, `git show ${second.commit}:f; git rev-parse ${second.commit}^`), `3\n${w.base}`);
   assert.equal(sh(workspace.dir, "ls | tr '\\n' ' '"), "index work workspace.json ");
 });
