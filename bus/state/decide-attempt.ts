@@ -7,6 +7,7 @@ import { type AttemptRef, showId, taskKey } from "../../schemas/ids.ts";
 import type { Outcome } from "../../schemas/job.ts";
 import { LEASE_MS } from "../../schemas/limits.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
+import { pathFault } from "../../schemas/repo-path.ts";
 import type { AttemptRecord, Task } from "../../schemas/task.ts";
 import { type Draft, newestAttempt } from "./draft.ts";
 import { inputsChanged } from "./inputs.ts";
@@ -136,6 +137,11 @@ export function progress(
 /** Paths that the spec or a grant allows are granted at once; the rest ends the attempt as blocked when it settles. */
 export function requestFiles(d: Draft, ref: AttemptRef, p: Parsed<"request_files">): Result<"request_files"> {
   const task = running(d, ref);
+  // Files are asked for by name: a pattern could ask a person for the whole tree in one word.
+  for (const path of p.paths) {
+    const fault = pathFault(path) ?? (/[*?]/.test(path) ? "is a pattern; name the file" : undefined);
+    if (fault) throw new BusbarError("BAD_PATH", `asking for ${showId(path)}: it ${fault}`, { path });
+  }
   const allowed = compilePathSet([...task.spec.allowed_files, ...task.granted]);
   const forbidden = compilePathSet(task.spec.forbidden_files);
   const isGranted = (path: string) =>

@@ -1,6 +1,7 @@
 // Decisions of people about one task: cancel, retry, approve, reject, grant files. Pure.
 
 import { BusbarError } from "../../schemas/errors.ts";
+import { globFault } from "../../schemas/globs.ts";
 import { showId, taskKey } from "../../schemas/ids.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Random } from "../../schemas/ports.ts";
@@ -86,6 +87,10 @@ export function grantFiles(d: Draft, p: Parsed<"grant_files">, by: string): Resu
       "ILLEGAL_MOVE",
       `grant to ${key}: it asked for no files and none were named; it is ${stateWords(s)}`,
     );
+  }
+  for (const path of paths) {
+    const fault = globFault(path);
+    if (fault) throw new BusbarError("BAD_PATH", `grant of ${showId(path)}: it ${fault}`, { path });
   }
   if (!waiting && paths.every((path) => task.granted.includes(path))) {
     return { state_version: task.state_version, granted: task.granted };

@@ -253,6 +253,18 @@ test("B6: reports of an attempt that is over are fenced", () => {
     refuses("FENCED", report);
 });
 
+test("G1: a grant or a request that is no path of the repository is refused, and poisons nothing", () => {
+  const d = draftWith(specsOf({ a: [] }));
+  const ref = go(d, "a");
+  for (const path of ["../x", "/etc/passwd", "src/**", ".git/config", "a//b"])
+    refuses("BAD_PATH", () => requestFiles(d, ref, { paths: [path], reason: "" }));
+  for (const path of ["../x", "!src", "a\0b"])
+    refuses("BAD_PATH", () => grantFiles(d, { ...A, paths: [path] }, "me"));
+  refuses("ILLEGAL_MOVE", () => grantFiles(d, A, "me"));
+  assert.deepEqual(d.mustTask("r", "a").granted, []);
+  assert.deepEqual(grantFiles(d, { ...A, paths: ["docs/**"] }, "me").granted, ["docs/**"]);
+});
+
 test("land: only from the head that the bus knows, only what passed", () => {
   const d = draftWith(specsOf({ a: [] }));
   const ref = go(d, "a");
