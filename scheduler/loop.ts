@@ -5,7 +5,7 @@
 // 3. move trains          passed tasks land, one after the other per run
 // 4. unblock              done by the bus in the same transaction as the landing; here: runs that are through
 //                         (`into`), halted branches (slow tick)
-// 5. place                what may be claimed now (placement.ts)
+// 5. place                what may be claimed now (placement.ts); nothing while the disk is too full (disk.ts)
 // 6. start                claim by compare-and-swap, then the attempt goes its own way (attempt.ts)
 //
 // A tick never waits for an attempt, a check or a landing. Ticks do not overlap; a wake-up during one makes one more.
@@ -14,6 +14,7 @@ import type { EventNotice } from "../schemas/events.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { Task } from "../schemas/task.ts";
 import { Attempts } from "./attempts.ts";
+import { DiskGate } from "./disk.ts";
 import { Finisher } from "./finisher.ts";
 import type { Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
@@ -38,6 +39,7 @@ export class Engine {
   readonly #trains: Trains;
   readonly #attempts: Attempts;
   readonly #finisher: Finisher;
+  readonly #disk: DiskGate;
   #ticking = false;
   #again = false;
   #scheduled = false;
@@ -54,6 +56,7 @@ export class Engine {
     this.#trains = new Trains(options.kit);
     this.#attempts = new Attempts(options.kit, () => this.wake());
     this.#finisher = new Finisher(options.kit);
+    this.#disk = new DiskGate(options.kit, () => options.kit.clock.now());
   }
 
   /** Everything is at rest: no attempt, no landing. */
@@ -82,6 +85,8 @@ export class Engine {
     this.#kit.mirror.follow(record);
     this.#options.processes.onRecord(record);
     if (record.event?.type === "task.publish_requested") this.#attempts.publish(record);
+    if (record.event?.type === "run.resumed" && record.run !== undefined && this.#connected)
+      void this.#trains.resumed(record.run).then(() => this.wake());
     // While it drains, what the bus cancels still has to be stopped.
     if (this.#stopped) this.#attempts.stopEnded();
     else this.wake();
@@ -136,6 +141,8 @@ export class Engine {
     this.#trains.move();
     await this.#finisher.look();
     const placed = place(this.#views(), this.#slots());
+    if (placed.length > 0 && !(await this.#disk.hasRoom())) return;
+    if (this.#stopped) return;
     for (const { task } of placed) void this.#attempts.claim(task);
   }
 

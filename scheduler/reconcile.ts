@@ -1,11 +1,12 @@
 // Compares a run's integration branch with the head that the bus knows, and brings them together where that is safe:
-// a landing that the bus was not told is reported. Anything else stops the run's train and is said (train.ts decides).
+// a landing that the bus was not told is reported; a branch that is gone is made again. Anything else stops the run's
+// train and is said (train.ts decides).
 
 import { isCode } from "../schemas/errors.ts";
 import { integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Kit } from "./kit.ts";
-import { isAncestor, readRef } from "./refs.ts";
+import { createRef, isAncestor, readRef } from "./refs.ts";
 import { type AheadCommit, reconcile } from "./train.ts";
 
 export type ReconcileAnswer =
@@ -21,11 +22,13 @@ export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnsw
   if (!mirrored) return { kind: "same" };
   const busHead = mirrored.run.head;
   const refHead = await readRef(kit.control, integrationRef(run));
-  // Nothing was claimed yet: the branch is made at first use.
-  if (refHead === null && mirrored.run.landed.length === 0 && busHead === mirrored.run.spec.base)
-    return { kind: "same" };
-  const ahead =
-    refHead === null || refHead === busHead ? [] : await commitsAhead(kit.control, run, busHead, refHead);
+  if (refHead === null) {
+    // Nothing was claimed yet: the branch is made at first use.
+    const { landed, spec } = mirrored.run;
+    if (mirrored.underway.size === 0 && landed.length === 0 && busHead === spec.base) return { kind: "same" };
+    return await makeAgain(kit, run, busHead);
+  }
+  const ahead = refHead === busHead ? [] : await commitsAhead(kit.control, run, busHead, refHead);
   const answer = reconcile(busHead, refHead, ahead, (task, attempt) => isOnItsWay(kit, run, task, attempt));
   if (answer.kind !== "report") return answer;
   for (const { task, attempt, old, commit, tree } of answer.landings) {
@@ -44,6 +47,27 @@ export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnsw
     mirrored.run = { ...mirrored.run, head: commit };
   }
   return { kind: "reported", count: answer.landings.length };
+}
+
+/** The branch is gone and nobody holds another value of it: made again where the bus has it, nothing is lost. */
+async function makeAgain(kit: Kit, run: string, head: string): Promise<ReconcileAnswer> {
+  const ref = integrationRef(run);
+  try {
+    if ((await createRef(kit.control, ref, head)) === "stale")
+      return { kind: "foreign", why: `${ref} was gone and somebody else made it meanwhile` };
+  } catch (error) {
+    if (!isCode(error, "GIT_FAILED")) throw error;
+    return {
+      kind: "foreign",
+      why: `the integration branch is gone and cannot be made again at ${head}: ${error.message}`,
+    };
+  }
+  kit.log.warn("the integration branch was gone; made again at the head that the bus has", {
+    run,
+    ref,
+    head,
+  });
+  return { kind: "same" };
 }
 
 function isOnItsWay(kit: Kit, run: string, task: string, attempt: number): boolean {

@@ -1,7 +1,7 @@
 // One train per run: takes the first of the queue, lands it, takes the next, until none is left or the run is paused.
 // What the bus did to a task meanwhile (cancel) aborts its turn.
 
-import { attemptLabel } from "../schemas/ids.ts";
+import { attemptLabel, integrationBranch } from "../schemas/ids.ts";
 import type { Task } from "../schemas/task.ts";
 import { claimFile } from "./dirs.ts";
 import { readClaimNote } from "./edges.ts";
@@ -17,6 +17,8 @@ interface Train {
   done: Promise<void>;
   attempt: Attempt | undefined;
 }
+
+const MAX_WHY_CHARS = 1_000;
 
 export class Trains {
   readonly #kit: Kit;
@@ -58,14 +60,34 @@ export class Trains {
     await Promise.allSettled([...this.#active.values()].map((train) => train.done));
   }
 
-  /** A person may have mended the branch: looked at again in the slow tick. */
+  /**
+   * A person may have mended the branch: looked at again in the slow tick. Never left silently: a run that was resumed
+   * and whose branch is still not right is paused again, with the reason.
+   */
   async revisitHalted(): Promise<void> {
     for (const run of [...this.halted.keys()]) {
+      const facts = this.#kit.mirror.runs.get(run)?.run;
       const answer = await reconcileRun(this.#kit, run);
       if (answer.kind !== "foreign") {
         this.halted.delete(run);
-        this.#kit.log.info("the integration branch is right again", { run });
-      }
+        this.#kit.log.info("the integration branch is as the bus has it", { run });
+      } else if (facts && !facts.paused) await this.#halt(run, answer.why);
+    }
+  }
+
+  /** A person let the run go on: nothing lands or starts before its branch was looked at. */
+  async resumed(run: string): Promise<void> {
+    const at = this.#kit.mirror.runs.get(run);
+    // A turn that goes on meanwhile moves the branch itself and sees what is wrong with it.
+    if (!at || this.#active.has(run) || (at.underway.size === 0 && !this.halted.has(run))) return;
+    if (!this.halted.has(run)) this.halted.set(run, "its branch is being looked at");
+    try {
+      await this.revisitHalted();
+    } catch (error) {
+      this.#kit.log.warn("looking at the branch failed; the slow tick tries again", {
+        run,
+        error: String(error),
+      });
     }
   }
 
@@ -131,7 +153,8 @@ export class Trains {
       run,
       why,
     });
-    await this.#kit.bus.call("pause", { run });
+    const help = `look at ${integrationBranch(run)}`;
+    await this.#kit.bus.call("pause", { run, why: `${why}; ${help}`.slice(0, MAX_WHY_CHARS) });
   }
 
   #next(run: string): Task | undefined {

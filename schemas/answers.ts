@@ -30,6 +30,8 @@ export interface ListAnswer {
 export interface RunSummary {
   run: string;
   status: RunStatus;
+  /** Why it is paused, where that was said. */
+  paused_why?: string;
   repo: string;
   base: string;
   base_name: string;

@@ -63,7 +63,7 @@ export type TaskEvent =
 export type RunEvent =
   | { type: "run.submitted"; spec: Omit<RunSpec, "tasks">; plan_hash: string; by: string; tasks: NewTask[] }
   | { type: "run.tasks_added"; by: string; tasks: NewTask[] }
-  | { type: "run.paused"; by: string }
+  | { type: "run.paused"; by: string; why?: string }
   | { type: "run.resumed"; by: string }
   | { type: "run.head_moved"; head: string; why: string }
   /** What became of `into`; `head` is what was to be brought there, `why` says why it was not ("" when it was). */

@@ -299,7 +299,7 @@ export const METHODS = {
   /** The scheduler may, too: when somebody else moved the integration branch. */
   pause: method<{ paused: boolean }>()({
     roles: ["person", "scheduler"],
-    params: z.strictObject({ run: Id }),
+    params: z.strictObject({ run: Id, why: Text.exactOptional() }),
     idempotent: true,
     reads: false,
   }),

@@ -303,6 +303,8 @@ export interface Run {
   created: string;
   by: string;
   paused: boolean;
+  /** Why, where the one who paused it said so. */
+  paused_why?: string;
   /** Head of the integration branch as the bus knows it. */
   head: string;
   /** Landings in order. */

@@ -35,7 +35,7 @@ export function peopleHandlers(deps: Deps): Handlers {
     approve: (ctx, p) => store.change(ctx, (d) => approve(d, p, ctx.actor)),
     reject: (ctx, p) => store.change(ctx, (d) => reject(d, p, ctx.actor, random)),
     grant_files: (ctx, p) => store.change(ctx, (d) => grantFiles(d, p, ctx.actor)),
-    pause: (ctx, p) => store.change(ctx, (d) => pause(d, p.run, ctx.actor)),
+    pause: (ctx, p) => store.change(ctx, (d) => pause(d, p.run, ctx.actor, p.why)),
     resume: (ctx, p) => store.change(ctx, (d) => resume(d, p.run, ctx.actor)),
     query_audit: (_ctx, p) => store.query(p),
     verify: () => store.verify(),

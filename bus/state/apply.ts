@@ -24,10 +24,10 @@ export function applyEvent(layer: Layer, draft: EventDraft, at: string): number 
       putTasks(layer, existingRun(layer, draft), event.tasks);
       return undefined;
     case "run.paused":
-      layer.putRun({ ...existingRun(layer, draft), paused: true });
+      layer.putRun(pausedRun(existingRun(layer, draft), true, event.why));
       return undefined;
     case "run.resumed":
-      layer.putRun({ ...existingRun(layer, draft), paused: false });
+      layer.putRun(pausedRun(existingRun(layer, draft), false, undefined));
       return undefined;
     case "run.head_moved":
       layer.putRun({ ...existingRun(layer, draft), head: event.head });
@@ -40,6 +40,11 @@ export function applyEvent(layer: Layer, draft: EventDraft, at: string): number 
     default:
       return taskEvent(layer, draft, event, at);
   }
+}
+
+function pausedRun(run: Run, paused: boolean, why: string | undefined): Run {
+  const { paused_why: _, ...rest } = run;
+  return { ...rest, paused, ...(why === undefined ? {} : { paused_why: why }) };
 }
 
 function submitted(

@@ -99,8 +99,12 @@ function settleNew(d: Draft, run: string, added: NewTask[]): void {
   );
 }
 
-export function pause(d: Draft, run: string, by: string): Result<"pause"> {
-  if (!d.mustRun(run).paused) d.emit({ run }, { type: "run.paused", by });
+/** A run that is paused already is paused again only for a new reason. */
+export function pause(d: Draft, run: string, by: string, why?: string): Result<"pause"> {
+  const { paused, paused_why } = d.mustRun(run);
+  const says = why === undefined || why === "" ? {} : { why };
+  if (!paused || (says.why !== undefined && says.why !== paused_why))
+    d.emit({ run }, { type: "run.paused", by, ...says });
   return { paused: true };
 }
 

@@ -58,6 +58,7 @@ export function runSummary(run: Run, tasks: Iterable<Task>): RunSummary {
   return {
     run: run.run,
     status: runStatus(run, all),
+    ...(run.paused && run.paused_why !== undefined ? { paused_why: run.paused_why } : {}),
     repo: run.spec.repo,
     base: run.spec.base,
     base_name: run.spec.base_name,

@@ -85,6 +85,41 @@ test("G6: a branch that somebody else moved pauses the run; nothing is landed on
   assert.match(world.log(), /is not one of this run/);
   const { state } = (await world.state(run)).task("a");
   assert.ok(state.name === "passed" && state.merged === null);
+  assert.match((await world.state(run)).run.paused_why ?? "", /is not one of this run; look at busbar\/r/);
+  // Resumed without mending it: paused again, not hung.
+  const pauses = async () =>
+    (await world.person.call("query_audit", { run, method: "pause" })).records.filter(
+      ({ event }) => event?.type === "run.paused",
+    ).length;
+  assert.equal(await pauses(), 1);
+  await world.person.call("resume", { run });
+  await until("it is paused again", async () => (await pauses()) === 2, 30_000);
+  assert.match((await world.state(run)).run.paused_why ?? "", /is not one of this run/);
+  // Mended, then resumed: it lands.
+  world.git(`git update-ref refs/heads/busbar/r ${foreign}^ ${foreign}`);
+  await world.person.call("resume", { run });
+  const { run: facts } = await world.ended(run);
+  assert.equal(facts.landed.length, 1);
+  assert.equal(facts.paused_why, undefined);
+});
+
+test("G6: a branch that is gone is made again at the head that the bus has; nothing is lost", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a"), held("b")], {
+    gate: deep(`case "$BUSBAR_TASK_ID" in b) ${waitForGo};; esac`),
+    workers: 1,
+  });
+  await until("the deep check of b runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  const head = world.git("git rev-parse busbar/r");
+  world.git("git update-ref -d refs/heads/busbar/r");
+  writeFileSync(join(world.dir, "go"), "");
+  const { run: facts } = await world.ended(run);
+  assert.deepEqual(
+    facts.landed.map(({ task }) => task),
+    ["a", "b"],
+  );
+  assert.equal(world.git("git rev-parse busbar/r^"), head);
+  assert.match(world.log(), /was gone; made again/);
 });
 
 test("a task cancelled while its candidate is checked does not land", async (t) => {

@@ -170,6 +170,20 @@ test("submit: the same plan attaches, another is refused, an ended one gets the 
   assert.equal(submit(d, { spec: other }, "me", planHash(other)).attached, true);
 });
 
+test("pause keeps its reason until the run goes on; only a new reason pauses again", () => {
+  const d = draftWith(specsOf({ a: [] }));
+  pause(d, "r", "scheduler", "the branch is gone");
+  assert.equal(d.mustRun("r").paused_why, "the branch is gone");
+  assert.equal(pause(d, "r", "me").paused, true);
+  pause(d, "r", "scheduler", "the branch is gone");
+  assert.equal(d.mustRun("r").paused_why, "the branch is gone");
+  pause(d, "r", "scheduler", "the branch is another");
+  assert.equal(d.mustRun("r").paused_why, "the branch is another");
+  resume(d, "r", "me");
+  assert.equal(d.mustRun("r").paused_why, undefined);
+  assert.equal(d.mustRun("r").paused, false);
+});
+
 test("claim: compare-and-swap, and nothing of a paused run", () => {
   const d = draftWith(specsOf({ a: [], b: ["a"] }));
   const params = { ...A, worker: "w", base: BASE, workspace: "/w" };

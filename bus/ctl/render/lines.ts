@@ -37,7 +37,7 @@ function joined(time: string, task: string, row: Partial<Row>, p: Palette, width
 function runWords(event: AnyEvent): string | undefined {
   switch (event.type) {
     case "run.paused":
-      return `run paused by ${event.by}`;
+      return `run paused by ${event.by}${event.why === undefined ? "" : `: ${oneLine(event.why)}`}`;
     case "run.resumed":
       return `run resumed by ${event.by}`;
     case "run.tasks_added":

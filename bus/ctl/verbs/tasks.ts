@@ -10,7 +10,7 @@ import { rowOf } from "../render/row.ts";
 import { taskTable } from "../render/summary.ts";
 import { taskJson } from "../render/task-json.ts";
 import { taskScreen } from "../render/task-screen.ts";
-import { displayWidth } from "../render/width.ts";
+import { displayWidth, oneLine, wrap } from "../render/width.ts";
 
 const AUDIT_ONLY = ["method", "actor", "request-id", "since", "until", "limit", "newest"] as const;
 
@@ -73,7 +73,7 @@ async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[]): Promise<v
   }
 }
 
-/** One line, or two where that is too wide. */
+/** One line, or two where that is too wide; one more says why the run is paused. */
 function headLines(ctx: Ctx, summary: RunSummary, rows: readonly ReturnType<typeof rowOf>[]): string[] {
   const { p } = ctx;
   const words = countWords(countRows(rows), p);
@@ -83,5 +83,8 @@ function headLines(ctx: Ctx, summary: RunSummary, rows: readonly ReturnType<type
     .join("  ");
   const facts = `${summary.status}, base ${summary.base_name} ${summary.base.slice(0, 10)}, branch ${summary.branch}`;
   const fits = displayWidth(first) + 2 + displayWidth(facts) <= ctx.io.columns();
-  return fits ? [`${first}  ${p.dim(facts)}`] : [first, p.dim(facts)];
+  const head = fits ? [`${first}  ${p.dim(facts)}`] : [first, p.dim(facts)];
+  if (summary.paused_why === undefined) return head;
+  const why = `paused: ${oneLine(summary.paused_why)}; then: busctl resume ${summary.run}`;
+  return [...head, ...wrap(why, ctx.io.columns()).map((line) => p.yellow(line))];
 }
