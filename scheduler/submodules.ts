@@ -17,6 +17,11 @@ export interface PlacedSubmodule {
   objectDir: string;
 }
 
+/** Where the index of the n-th submodule is. */
+export function submoduleIndex(indexDir: string, n: number): string {
+  return join(indexDir, `sub-${n}.index`);
+}
+
 /** Populates all submodules of `commit` below `work`; indexes of ours go to `indexDir`. Outer before inner. */
 export async function placeSubmodules(
   control: Control,
@@ -28,7 +33,7 @@ export async function placeSubmodules(
   const placed: PlacedSubmodule[] = [];
   for (const [n, submodule] of found.entries()) {
     const dir = join(work, submodule.path);
-    const index = join(indexDir, `sub-${n}.index`);
+    const index = submoduleIndex(indexDir, n);
     const objectDir = join(submodule.gitDir, "objects");
     mkdirSync(dirname(index), { recursive: true });
     mkdirSync(dir, { recursive: true });

@@ -7,14 +7,14 @@
 // Any failure removes what was made: WORKSPACE_FAILED with git's words.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, isAbsolute, join, normalize } from "node:path";
 import { gitLine } from "../bus/git/run.ts";
 import { BusbarError } from "../schemas/errors.ts";
-import { type AttemptRef, attemptLabel } from "../schemas/ids.ts";
+import { type AttemptRef, attemptLabel, isOid } from "../schemas/ids.ts";
 import { checkoutFull, checkoutSparse, giveIndex } from "./checkout.ts";
 import { type Control, userExcludes } from "./control.ts";
 import { writeOwnRepo } from "./own-repo.ts";
-import { type PlacedSubmodule, placeSubmodules } from "./submodules.ts";
+import { type PlacedSubmodule, placeSubmodules, submoduleIndex } from "./submodules.ts";
 
 export interface WorkspaceOrder {
   control: Control;
@@ -85,16 +85,40 @@ async function fill(order: WorkspaceOrder, work: string): Promise<Workspace> {
   return workspace;
 }
 
-/** What an attempt's directory was made as; for a scheduler that takes it over after a restart. */
+/**
+ * What an attempt's directory was made as; for a scheduler that takes it over after a restart. An agent can write
+ * the file: paths of ours are made up again, and what `makeWorkspace` would not write is WORKSPACE_FAILED.
+ */
 export function openWorkspace(dir: string): Workspace {
-  const facts = JSON.parse(readFileSync(join(dir, FACTS), "utf8"));
-  return {
-    dir,
-    work: join(dir, "work"),
-    index: join(dir, "index"),
-    sparse: facts.sparse === true,
-    submodules: Array.isArray(facts.submodules) ? facts.submodules : [],
-  };
+  const path = join(dir, FACTS);
+  const facts: unknown = JSON.parse(readFileSync(path, "utf8"));
+  const bad = (what: string) => new BusbarError("WORKSPACE_FAILED", `${path}: ${what}`, { path });
+  if (!isRecord(facts) || facts.v !== 1) throw bad("is not of version 1");
+  if (typeof facts.sparse !== "boolean") throw bad("does not say whether the checkout is sparse");
+  if (!Array.isArray(facts.submodules)) throw bad("has no list of submodules");
+  const submodules = facts.submodules.map((entry: unknown, n): PlacedSubmodule => {
+    if (!isRecord(entry)) throw bad(`submodule ${n} is no object`);
+    const { path: at, oid, objectDir } = entry;
+    if (typeof at !== "string" || !isPlainPath(at)) throw bad(`the path of submodule ${n} is none`);
+    if (typeof oid !== "string" || !isOid(oid)) throw bad(`the commit of submodule ${n} is none`);
+    if (typeof objectDir !== "string" || !isObjectDir(objectDir))
+      throw bad(`the object store of submodule ${n} is none`);
+    return { path: at, oid, index: submoduleIndex(join(dir, "sub"), n), objectDir };
+  });
+  return { dir, work: join(dir, "work"), index: join(dir, "index"), sparse: facts.sparse, submodules };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** Relative, and down only. */
+function isPlainPath(path: string): boolean {
+  return path.split("/").every((part) => part !== "" && part !== "." && part !== "..");
+}
+
+function isObjectDir(path: string): boolean {
+  return isAbsolute(path) && normalize(path) === path && basename(path) === "objects";
 }
 
 /** The place answers for itself: its own top, at the commit wanted (case 13). */

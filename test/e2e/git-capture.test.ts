@@ -7,7 +7,8 @@ import { test } from "node:test";
 import { type CaptureOrder, capture } from "../../scheduler/capture.ts";
 import { touchedPaths } from "../../scheduler/capture-scan.ts";
 import { harvest } from "../../scheduler/harvest.ts";
-import type { Workspace } from "../../scheduler/workspace.ts";
+import { openWorkspace, type Workspace } from "../../scheduler/workspace.ts";
+import { isCode } from "../../schemas/errors.ts";
 import { attempt, IDENTITY, sh, type World, worked, world } from "../helpers/repo.ts";
 import { until } from "../helpers/wait.ts";
 
@@ -286,4 +287,31 @@ test("names that differ only in case are found in more directories than one comm
     { path: "SRC/z", twin: "src" },
     { path: "src/Readme", twin: "src/README" },
   ]);
+});
+
+test("what a workspace says of itself after a restart is read strictly", async (t) => {
+  const w = await world(t, "echo 1 > f; git add -A; git commit -qm base");
+  const workspace = await worked(w, "a", "true");
+  assert.deepEqual(openWorkspace(workspace.dir), workspace);
+  const say = (facts: object) =>
+    writeFileSync(join(workspace.dir, "workspace.json"), JSON.stringify({ v: 1, sparse: false, ...facts }));
+  const good = { path: "lib/x", oid: w.base, index: "/tmp/other", objectDir: "/r/.git/modules/x/objects" };
+  say({ submodules: [good] });
+  const index = join(workspace.dir, "sub", "sub-0.index");
+  assert.deepEqual(openWorkspace(workspace.dir).submodules, [{ ...good, index }]);
+  const worse = [{ path: "../x" }, { path: "/x" }, { path: "" }, { oid: "--x" }, { objectDir: "../objects" }];
+  const bad = worse.map((change) => ({ submodules: [{ ...good, ...change }] }));
+  for (const facts of [
+    ...bad,
+    {},
+    { submodules: [null] },
+    { submodules: [], sparse: "no" },
+    { submodules: [], v: 2 },
+  ]) {
+    say(facts);
+    assert.throws(
+      () => openWorkspace(workspace.dir),
+      (e) => isCode(e, "WORKSPACE_FAILED"),
+    );
+  }
 });
