@@ -2,8 +2,10 @@
 //
 // 1. It gets a request id. 2. The method must exist. 3. The role must be allowed to call it.
 // 4. The params must have the shape of the method table. 5. The handler runs.
-// 6. The call is recorded with its response time, failed ones too. 7. The answer leaves.
+// 6. The call is recorded with its response time, failed ones too. 7. Once the record is written the answer leaves.
 //
+// Contents of the repository are given out only with a record: where it cannot be written, the read fails with STORAGE.
+// Other calls go on while the disk is full, so that people can see what is the matter.
 // An error that is not of the catalogue is logged with the request id and answered as INTERNAL.
 
 import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
@@ -65,6 +67,7 @@ export interface DispatchParts {
   life: string;
 }
 
+const GIVES_CONTENT: ReadonlySet<string> = new Set<MethodName>(["get_file", "list_files", "write_manifest"]);
 /** The longest method name that is recorded as it was sent. */
 const METHOD_CHARS = 40;
 /** Params longer than this are not kept in the record of a call. */
@@ -83,19 +86,20 @@ export class Dispatcher {
     this.rpc.addMethods(Object.keys(METHODS));
   }
 
-  /** Runs one call to its end. Throws BusbarError and nothing else. */
-  call(method: string, params: unknown, session: Session): unknown {
+  /** Runs one call to its end. Rejects with BusbarError and nothing else. */
+  call(method: string, params: unknown, session: Session): Promise<unknown> {
     const call = this.#newCall(method, session);
+    let result: unknown;
     try {
-      const result = this.#run(call, params, session);
+      result = this.#run(call, params, session);
       if (!(result instanceof Promise)) return this.#done(call, result);
-      return result.then(
-        (value) => this.#done(call, value),
-        (error) => this.#failed(call, error),
-      );
     } catch (error) {
       return this.#failed(call, error);
     }
+    return result.then(
+      (value) => this.#done(call, value),
+      (error) => this.#failed(call, error),
+    );
   }
 
   #newCall(method: string, session: Session): Call {
@@ -145,16 +149,15 @@ export class Dispatcher {
     return { protocol, version, role: params.role, seq: store.seq, ...(attempt ? { attempt } : {}) };
   }
 
-  #done(call: Call, result: unknown): unknown {
-    this.#record(call);
-    return result;
+  #done(call: Call, result: unknown): Promise<unknown> {
+    return this.#record(call, GIVES_CONTENT.has(call.method)).then(() => result);
   }
 
-  #failed(call: Call, error: unknown): never {
+  async #failed(call: Call, error: unknown): Promise<never> {
     const known = error instanceof BusbarError ? error : this.#internal(call, error);
     call.access.error = known.code;
     try {
-      this.#record(call);
+      await this.#record(call, false);
     } catch (cause) {
       this.#parts.log.warn("a failed call could not be recorded", {
         request_id: call.requestId,
@@ -172,17 +175,18 @@ export class Dispatcher {
   }
 
   /** For an attempt's own calls the record names the attempt; else the task that was asked about. */
-  #record(call: Call): void {
+  #record(call: Call, required: boolean): Promise<void> {
     const { params, ...facts } = call.access;
     const of = call.attempt ?? taskNamed(params);
-    this.#parts.store.access({
+    const draft = {
       actor: call.actor,
       method: call.method.slice(0, METHOD_CHARS),
       request_id: call.requestId,
       response_time_ms: Math.round((this.#parts.clock.monotonic() - call.arrived) * 1000) / 1000,
       ...of,
       access: params === undefined ? facts : call.access,
-    });
+    };
+    return this.#parts.store.access(draft, required);
   }
 }
 

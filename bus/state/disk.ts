@@ -1,12 +1,15 @@
-// The disk as the state sees it: passed in, so that a test can make it full. All calls are asynchronous: no write
-// of state ever holds the event loop.
+// The disk as the state sees it: passed in, so that a test can make it full. All calls but one are asynchronous;
+// `writeNow` puts the journal's bytes of one tick into the page cache, which takes some microseconds.
 
+import { writeSync } from "node:fs";
 import { mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { isErrno } from "./errno.ts";
 
 export interface DiskFile {
   read(buffer: Buffer, offset: number, length: number, position: number): Promise<{ bytesRead: number }>;
   write(buffer: Buffer, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>;
+  /** Synchronous; returns how many bytes were written, which may be fewer. */
+  writeNow(buffer: Buffer, offset: number, length: number, position: number): number;
   datasync(): Promise<void>;
   sync(): Promise<void>;
   truncate(length: number): Promise<void>;
@@ -26,7 +29,13 @@ export interface Disk {
 }
 
 export const systemDisk: Disk = {
-  open: (path, flags, mode = 0o600) => open(path, flags, mode),
+  open: async (path, flags, mode = 0o600) => {
+    const file = await open(path, flags, mode);
+    return Object.assign(file, {
+      writeNow: (buffer: Buffer, offset: number, length: number, position: number) =>
+        writeSync(file.fd, buffer, offset, length, position),
+    });
+  },
   list: async (dir) => {
     try {
       return await readdir(dir);
@@ -57,6 +66,12 @@ export async function writeAll(file: DiskFile, bytes: Buffer, position: number):
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
     done += bytesWritten;
   }
+}
+
+/** The same at once, for few bytes. */
+export function writeAllNow(file: DiskFile, bytes: Buffer, position: number): void {
+  for (let done = 0; done < bytes.length; )
+    done += file.writeNow(bytes, done, bytes.length - done, position + done);
 }
 
 /** Reads `length` bytes at `position`, fewer at the end of the file. */

@@ -2,15 +2,9 @@
 
 import type { JournalRecord } from "../../schemas/events.ts";
 import type { Disk } from "./disk.ts";
-import {
-  type Batch,
-  type Damage,
-  type Journal,
-  JournalWriter,
-  type Position,
-  type WriterPorts,
-} from "./journal.ts";
+import type { Batch, Damage, Journal, Position } from "./journal.ts";
 import { cutTorn, damaged, parseLine, type Scan, START, scan } from "./journal-scan.ts";
+import { JournalWriter, type WriterPorts } from "./journal-writer.ts";
 import { listSegments, readLines, readLinesBackwards, type Segment, segmentPath, seqOf } from "./segments.ts";
 
 /** A journal up to this size is proven whole at every start; of a larger one, what comes after the checkpoint. */
@@ -67,6 +61,9 @@ export class FileJournal implements Journal {
   }
   append(batch: Batch): void {
     this.writer.append(batch);
+  }
+  settled(): Promise<void> {
+    return this.writer.settled();
   }
   close(): Promise<void> {
     return this.writer.close();

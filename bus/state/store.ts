@@ -160,19 +160,40 @@ export class Store implements StateStore {
     }
   }
 
-  access(record: AccessDraft): void {
-    if (this.base.noteRead(record) && record.run !== undefined) this.dirty.add(record.run);
-    const ts = new Date(this.ports.clock.now()).toISOString();
-    this.journal.append({
-      records: [{ ts, kind: "access", ...record }],
-      durable: false,
-      written: (records) => {
-        this.counters.accesses += records.length;
-        this.tell(records);
-      },
-      failed: () => {},
-    });
+  access(record: AccessDraft, required = false): Promise<void> {
+    const full: Unplaced = { ts: this.#stamp(), kind: "access", ...record };
+    return new Promise((resolve, reject) =>
+      this.journal.append({
+        records: [full],
+        durable: false,
+        required,
+        noted: (error) => {
+          if (error) return reject(error);
+          if (this.base.noteRead(record) && record.run !== undefined) this.dirty.add(record.run);
+          resolve();
+        },
+        written: this.#told,
+        failed: nothing,
+      }),
+    );
   }
+
+  #told = (records: JournalRecord[]): void => {
+    this.counters.accesses += records.length;
+    this.tell(records);
+  };
+
+  /** The time of a record; made into text once a millisecond. */
+  #stamp(): string {
+    const now = this.ports.clock.now();
+    if (now !== this.#stampOf) {
+      this.#stampOf = now;
+      this.#stampText = new Date(now).toISOString();
+    }
+    return this.#stampText;
+  }
+  #stampOf = Number.NaN;
+  #stampText = "";
 
   onRecord(fn: (record: JournalRecord) => void): () => void {
     this.listeners.add(fn);
@@ -184,7 +205,9 @@ export class Store implements StateStore {
     return recordsAfter(this.journal, seq, filter);
   }
 
-  query(filter: AuditFilter): Promise<AuditPage> {
+  /** Sees every call that was answered before. */
+  async query(filter: AuditFilter): Promise<AuditPage> {
+    await this.journal.settled();
     return queryAudit(this.journal, filter);
   }
 
@@ -241,6 +264,8 @@ export class Store implements StateStore {
     this.listeners.clear();
   }
 }
+
+const nothing = () => {};
 
 function toRecords(ctx: ChangeContext, draft: Draft): Unplaced[] {
   const { actor, method, requestId } = ctx;

@@ -76,8 +76,12 @@ export interface StateStore {
     ctx: Pick<CallContext, "actor" | "method" | "requestId">,
     decide: (draft: StateView) => { events: EventDraft[]; result: T },
   ): Promise<T>;
-  /** Records a read; written in the same tick, without waiting for the disk. */
-  access(record: AccessDraft): void;
+  /**
+   * Records a call. Fulfilled when the record is written (with all of this tick, to the page cache): only then may
+   * the answer leave. While nothing can be written it is kept for later, up to a bound; what is `required` is
+   * rejected with STORAGE instead.
+   */
+  access(record: AccessDraft, required?: boolean): Promise<void>;
   /** Called for every record once it is durable, in order. Returns the way off. */
   onRecord(fn: (record: JournalRecord) => void): () => void;
 }

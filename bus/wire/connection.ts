@@ -4,7 +4,8 @@
 //    waiting is done before the next one. After FRAMES_PER_TURN other connections have their turn.
 // 2. No further frame is taken while the peer is behind with reading (HIGH_WATER_BYTES) or has
 //    MAX_IN_FLIGHT calls open, and then the socket is not read either: the flood waits in the sender.
-// 3. What is to be sent in one turn leaves in one write.
+// 3. What is to be sent in one turn leaves in one write: at the end of the callback that brought it about, so that
+//    the answers of all calls whose records were written together leave together.
 // 4. A peer that is MAX_UNSENT_BYTES behind all the same (notifications) is cut off.
 // 5. A peer that ends its side gets the answers that are still due; then the connection is closed.
 
@@ -20,8 +21,8 @@ const FRAMES_PER_TURN = 64;
 const HIGH_WATER_BYTES = 1024 * 1024;
 /** Calls of one peer that wait for disk or people at once. */
 const MAX_IN_FLIGHT = 256;
-/** Up to this size pieces are joined into one buffer; beyond it a vector write is cheaper than the copy. */
-const JOIN_BYTES = 2 * 1024;
+/** Up to this size pieces are copied together into one write; beyond it a vector write is cheaper than the copy. */
+const JOIN_BYTES = 64 * 1024;
 
 export interface ConnectionHandlers {
   /** Answers one parsed frame; never rejects. */
@@ -89,13 +90,11 @@ export class Connection {
   flush(): void {
     if (this.#out.length === 0 || this.#gone) return;
     const out = this.#out;
-    const small = this.#outBytes <= JOIN_BYTES;
     this.#out = [];
     this.#outBytes = 0;
-    if (small) this.#socket.write(joined(out));
-    else {
+    if (!this.#flusher.joiner.write(this.#socket, out)) {
       this.#socket.cork();
-      for (const piece of merged(out)) this.#socket.write(piece);
+      for (const piece of out) this.#socket.write(piece);
       this.#socket.uncork();
     }
     this.#finishIfIdle();
@@ -223,37 +222,32 @@ function tooLarge(): BusbarError {
   });
 }
 
-function joined(pieces: Pieces): string | Buffer {
-  return pieces.every((piece) => typeof piece === "string") ? pieces.join("") : bytesOf(pieces);
-}
+/** Writes small pieces as one, through a buffer that is used again unless the kernel did not take all of it at once. */
+class Joiner {
+  #buffer: Buffer | undefined;
 
-function bytesOf(pieces: Pieces): Buffer {
-  if (pieces.length === 1 && typeof pieces[0] === "string") return Buffer.from(pieces[0]);
-  return Buffer.concat(pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
-}
-
-/** Neighbouring texts and small buffers as one buffer each; large buffers as they are: they may be cached ones. */
-function merged(pieces: Pieces): Buffer[] {
-  const out: Buffer[] = [];
-  let run: Pieces = [];
-  const close = () => {
-    if (run.length > 0) out.push(bytesOf(run));
-    run = [];
-  };
-  for (const piece of pieces) {
-    if (typeof piece === "string" || piece.length <= JOIN_BYTES) {
-      run.push(piece);
-      continue;
-    }
-    close();
-    out.push(piece);
+  /** False when they are too many bytes for it. */
+  write(socket: Socket, pieces: Pieces): boolean {
+    let bound = 0;
+    for (const piece of pieces) bound += typeof piece === "string" ? piece.length * 3 : piece.length;
+    if (bound > JOIN_BYTES) return false;
+    this.#buffer ??= Buffer.allocUnsafeSlow(JOIN_BYTES);
+    const buffer = this.#buffer;
+    let at = 0;
+    for (const piece of pieces)
+      at += typeof piece === "string" ? buffer.write(piece, at) : piece.copy(buffer, at);
+    socket.write(buffer.subarray(0, at));
+    if (socket.writableLength > 0) this.#buffer = undefined; // the socket holds on to it
+    return true;
   }
-  close();
-  return out;
 }
 
-/** Collects the connections that have something to send, and lets them write once per turn of the loop. */
+/**
+ * Collects the connections that have something to send. They write when all that was ready to run has run: nextTick
+ * comes after the microtasks, in which the answers of a turn are made.
+ */
 export class Flusher {
+  readonly joiner = new Joiner();
   #dirty = new Set<Connection>();
   #scheduled = false;
 
@@ -261,7 +255,7 @@ export class Flusher {
     this.#dirty.add(connection);
     if (this.#scheduled) return;
     this.#scheduled = true;
-    setImmediate(() => {
+    process.nextTick(() => {
       this.#scheduled = false;
       const dirty = this.#dirty;
       this.#dirty = new Set();

@@ -60,10 +60,10 @@ export class RpcServer<C> {
   async receive(frame: unknown, context: C): Promise<Pieces | undefined> {
     if (!Array.isArray(frame)) {
       const answer = await this.#one(frame, context);
-      return answer && [...pieces(answer), "\n"];
+      return answer && ended(pieces(answer));
     }
     const fault = batchFault(frame);
-    if (fault) return [...pieces(failure(null, fault)), "\n"];
+    if (fault) return ended(pieces(failure(null, fault)));
     const answers = (await Promise.all(frame.map((request) => this.#one(request, context)))).filter(
       (answer) => answer !== undefined,
     );
@@ -115,7 +115,13 @@ function failure(id: JSONRPCID, error: unknown): JSONRPCResponse {
 
 /** The answer to a frame that could not even be read. */
 export function frameFailure(error: BusbarError): Pieces {
-  return [...pieces(failure(null, error)), "\n"];
+  return ended(pieces(failure(null, error)));
+}
+
+/** With the line end. */
+function ended(list: Pieces): Pieces {
+  list[list.length - 1] += "\n"; // the last piece is text
+  return list;
 }
 
 function pieces(answer: JSONRPCResponse): Pieces {

@@ -71,6 +71,44 @@ for (const [name, set] of [
   });
 }
 
+test("case 70, B4: a read that cannot be recorded is refused and leaves no record; it works again when there is space", async (t) => {
+  const { disk, store } = await faulty(t);
+  await send(store, "first");
+  disk.faults.set("write", "ENOSPC");
+  await assert.rejects(store.access(READ, true), isStorage, "tried");
+  await assert.rejects(store.access(READ, true), isStorage, "not tried again so soon");
+  await store.access({ ...READ, method: "ping" }); // people must see what is the matter
+  assert.match(store.degraded ?? "", /ENOSPC/);
+  disk.faults.clear();
+  await send(store, "second");
+  await store.access(READ, true);
+  const { records } = await store.query({ kind: "access" });
+  assert.deepEqual(
+    records.map((r) => r.method),
+    ["ping", "get_file"],
+  );
+  assert.equal((await store.verify()).ok, true);
+  await store.close();
+});
+
+test("case 70: a sync that fails takes back the change, and keeps the read that was answered behind it", async (t) => {
+  const { dir, disk, store } = await faulty(t);
+  await send(store, "first");
+  disk.faults.set("datasync", "EIO");
+  const change = send(store, "second");
+  await store.access(READ, true); // same write; it does not wait for the disk
+  await assert.rejects(change, isStorage);
+  disk.faults.clear();
+  await send(store, "third");
+  const { records } = await store.query({});
+  assert.deepEqual([...new Set(records.map((r) => r.run ?? r.method))], ["first", "get_file", "third"]);
+  const before = dump(store);
+  await store.close();
+  const again = await openStore(dir);
+  assert.deepEqual(dump(again), before);
+  await again.close();
+});
+
 test("case 70: the torn bytes cannot be cut off either: nothing is written behind them until they are", async (t) => {
   const { dir, disk, store } = await faulty(t);
   await send(store, "first");

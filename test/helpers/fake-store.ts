@@ -51,7 +51,7 @@ export class FakeStore implements StateStore {
     return result;
   }
 
-  access(record: AccessDraft): void {
+  async access(record: AccessDraft): Promise<void> {
     this.#append({ kind: "access", ...record });
   }
 

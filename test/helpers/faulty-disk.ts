@@ -9,6 +9,8 @@ export class FaultyDisk implements Disk {
   shortWrite = 0;
   /** Only files whose path holds this are faulty. */
   only = "";
+  /** A sync waits for this. */
+  beforeDatasync: Promise<void> | undefined;
   readonly calls = { write: 0, datasync: 0 };
 
   list = systemDisk.list;
@@ -33,8 +35,19 @@ export class FaultyDisk implements Disk {
         }
         return file.write(buffer, offset, length, position);
       },
+      writeNow: (buffer, offset, length, position) => {
+        this.calls.write += 1;
+        try {
+          fault("write");
+        } catch (error) {
+          if (this.shortWrite > 0) file.writeNow(buffer, offset, Math.min(this.shortWrite, length), position);
+          throw error;
+        }
+        return file.writeNow(buffer, offset, length, position);
+      },
       datasync: async () => {
         this.calls.datasync += 1;
+        await this.beforeDatasync;
         fault("datasync");
         await file.datasync();
       },

@@ -12,6 +12,7 @@ export const quickDisk: Disk = {
     return {
       read: (...args) => file.read(...args),
       write: (...args) => file.write(...args),
+      writeNow: (...args) => file.writeNow(...args),
       truncate: (length) => file.truncate(length),
       stat: () => file.stat(),
       close: () => file.close(),

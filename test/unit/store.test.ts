@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { claim } from "../../bus/state/decide-attempt.ts";
 import { planHash, submit } from "../../bus/state/decide-run.ts";
 import { land, settle } from "../../bus/state/decide-settle.ts";
 import type { Store } from "../../bus/state/store.ts";
+import { FaultyDisk } from "../helpers/faulty-disk.ts";
 import { BASE, dump, HALF, oid, openStore, runSpec, specsOf } from "../helpers/state.ts";
 import { tempDir } from "../helpers/temp.ts";
 
@@ -80,6 +83,44 @@ test("B6: one of many claims at once wins, the others are told that newer state 
   const ends = await Promise.allSettled(claims);
   assert.equal(ends.filter((e) => e.status === "fulfilled").length, 1);
   for (const e of ends) if (e.status === "rejected") assert.equal(e.reason.code, "STALE");
+  await store.close();
+});
+
+test("B4: when a read may be answered its record stands in the file, whatever the disk is busy with", async (t) => {
+  const dir = tempDir(t);
+  const disk = new FaultyDisk();
+  const store = await openStore(dir, { disk });
+  await submitted(store);
+  const { syncs } = store.journalCounters;
+  let release = () => {};
+  disk.beforeDatasync = new Promise((resolve) => {
+    release = () => resolve();
+  });
+  const change = store.change(ME, (d) => d.emit({ run: "r" }, { type: "run.paused", by: "me" }));
+  const read = (n: number) =>
+    store.access(
+      {
+        actor: "person",
+        method: "get_file",
+        request_id: `q${n}`,
+        response_time_ms: 1,
+        access: { path: `f${n}` },
+      },
+      true,
+    );
+  await Promise.all([read(1), read(2)]);
+  await read(3);
+  const text = readFileSync(join(dir, "journal/000000000001.jsonl"), "utf8");
+  for (const n of [1, 2, 3]) assert.ok(text.includes(`"request_id":"q${n}"`));
+  assert.equal(store.journalCounters.syncs, syncs, "none of them waited for the disk");
+  assert.equal(store.view.run("r")?.paused, false, "nor is the change seen before it is durable");
+  const asked = store.query({ method: "get_file" });
+  release();
+  assert.deepEqual(
+    (await asked).records.map((r) => r.request_id),
+    ["q1", "q2", "q3"],
+  );
+  await change;
   await store.close();
 });
 
