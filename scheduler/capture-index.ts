@@ -3,16 +3,24 @@
 // object by object: it must differ in exactly what was found, so that all of it went through the scope.
 
 import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
-import type { CapturedChange } from "./capture.ts";
 import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Workspace } from "./workspace.ts";
+
+/** What of a captured change stands in a tree. */
+interface Entry {
+  path: string;
+  oldMode: string | null;
+  oldOid: string | null;
+  mode: string | null;
+  oid: string | null;
+}
 
 /** Paths in which `tree` differs from `base` otherwise than `changed` says. Empty: the list tells all. */
 export async function unaccounted(
   control: Control,
   trees: { base: string; tree: string },
-  changed: readonly CapturedChange[],
+  changed: readonly Entry[],
 ): Promise<string[]> {
   const { stdoutBuffer } = await controlGit(
     control,
@@ -29,7 +37,7 @@ function entryKey(entry: { oldMode: string; oldOid: string; mode: string; oid: s
   return `${entry.oldMode} ${entry.oldOid} ${entry.mode} ${entry.oid}`;
 }
 
-function changeKey(control: Control, change: CapturedChange): string {
+function changeKey(control: Control, change: Entry): string {
   const zero = "0".repeat(control.objectFormat === "sha256" ? 64 : 40);
   const { oldMode, oldOid, mode, oid } = change;
   return entryKey({

@@ -146,21 +146,12 @@ function change(task: Task, event: TaskEvent, at: string): Change {
         counts: {},
         ...(event.feedback !== undefined && { feedback: event.feedback }),
       };
-    case "task.files_granted": {
-      const granted = [...new Set([...task.granted, ...event.paths])];
-      if (s.name !== "blocked" || s.needs.kind !== "files") return { granted };
-      return { granted, state: { name: "pending", waits_for: [] } };
-    }
+    case "task.files_granted":
+      return filesGranted(task, event.paths);
     case "task.approved":
       return approved(task, event, at);
-    case "task.rejected": {
-      needs(task, event, "review");
-      const summary = `rejected by ${event.by}: ${event.reason}`;
-      return {
-        ...failed(task, "rejected", { summary, log: "", paths: [], landed_since: [] }, at),
-        feedback: event.reason,
-      };
-    }
+    case "task.rejected":
+      return rejected(task, event, at);
     case "task.cancelled":
       if (s.name === "passed") unmerged(task, event);
       return {
@@ -190,6 +181,21 @@ function claimed(task: Task, event: Extract<TaskEvent, { type: "task.claimed" }>
   return {
     state: { name: "running", attempt, worker, phase: "prepare", since: at, lease_until, workspace, base },
     attempts: [...task.attempts, record],
+  };
+}
+
+function filesGranted(task: Task, paths: readonly string[]): Change {
+  const granted = [...new Set([...task.granted, ...paths])];
+  if (task.state.name !== "blocked" || task.state.needs.kind !== "files") return { granted };
+  return { granted, state: { name: "pending", waits_for: [] } };
+}
+
+function rejected(task: Task, event: Extract<TaskEvent, { type: "task.rejected" }>, at: string): Change {
+  needs(task, event, "review");
+  const summary = `rejected by ${event.by}: ${event.reason}`;
+  return {
+    ...failed(task, "rejected", { summary, log: "", paths: [], landed_since: [] }, at),
+    feedback: event.reason,
   };
 }
 
