@@ -11,10 +11,11 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { BusbarError } from "../schemas/errors.ts";
+import type { JournalRecord } from "../schemas/events.ts";
+import { taskKey } from "../schemas/ids.ts";
 import { MAX_BLOB_BYTES } from "../schemas/limits.ts";
 import type { Ping } from "../schemas/methods.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
-import { warmHash } from "./blob-hash.ts";
 import { Blobs } from "./blobs.ts";
 import { CatFile } from "./cat-file.ts";
 import { pingBus } from "./client/find.ts";
@@ -44,6 +45,8 @@ const SHUTDOWN_LEAVE_MS = 5_000;
 export interface DaemonStore extends StateStore, RecordSource {
   /** The secret that tokens are made from. */
   readonly key: Buffer;
+  /** Records before `seq`, newest first. */
+  recordsBefore(seq: number): AsyncIterable<JournalRecord>;
   close(): Promise<void>;
 }
 
@@ -174,7 +177,6 @@ class Life<S extends DaemonStore> implements Daemon {
     };
     writeEndpoint(paths.endpoint, this.#endpoint);
     this.#watch(store);
-    setImmediate(() => void warmHash().catch(() => {})); // the first read then says what is wrong
     log.info("ready", {
       socket: paths.socket,
       repo: paths.common,
@@ -312,11 +314,19 @@ class Life<S extends DaemonStore> implements Daemon {
 
 /** The versions that running attempts were shown before a restart are theirs to the end. */
 async function restorePins(store: DaemonStore, snapshots: Snapshots): Promise<void> {
-  let running = false;
+  const claims = new Set<string>();
   for (const run of store.view.runs())
-    for (const task of store.view.tasks(run.run)) running ||= task.state.name === "running";
-  if (!running) return;
-  for await (const record of store.recordsAfter(0, { accesses: true })) snapshots.restore(record);
+    for (const task of store.view.tasks(run.run))
+      if (task.state.name === "running") claims.add(taskKey(run.run, task.spec.id));
+  if (claims.size === 0) return;
+  // Newest first, back to the oldest claim of those that run: the journal may be long, an attempt is not.
+  for await (const record of store.recordsBefore(store.seq + 1)) {
+    snapshots.restore(record);
+    const { event, run, task } = record;
+    if (event?.type === "task.claimed" && run !== undefined && task !== undefined)
+      claims.delete(taskKey(run, task));
+    if (claims.size === 0) return;
+  }
 }
 
 async function treeOf(objects: CatFile, commit: string): Promise<string> {

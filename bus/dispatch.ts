@@ -84,6 +84,7 @@ export class Dispatcher {
     this.#handlers = new Map(Object.entries(parts.handlers) as [string, AnyHandler][]);
     this.rpc = new RpcServer<Session>((method, params, session) => this.call(method, params, session));
     this.rpc.addMethods(Object.keys(METHODS));
+    this.rpc.addDirect("get_file");
   }
 
   /** Runs one call to its end. Rejects with BusbarError and nothing else. */

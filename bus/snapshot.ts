@@ -75,7 +75,10 @@ export class Snapshots {
   /** Set while pins are being restored: reads of agents wait for it. */
   restoring: Promise<void> | undefined;
 
-  /** After a restart: pins again what live attempts were shown, from their records in the audit log. */
+  /**
+   * After a restart: pins again what live attempts were shown, from their records in the audit log, which come newest
+   * first: the first one about a task says what is pinned.
+   */
   restore(record: JournalRecord): void {
     const { run, task, attempt, access } = record;
     if (record.method !== "get_file" && record.method !== "list_files") return;
@@ -86,6 +89,7 @@ export class Snapshots {
     try {
       const reader = this.#reader({ run, task, attempt });
       const of = params.task_id ?? task;
+      if (reader.pins.has(of)) return;
       reader.pins.set(
         of,
         choose(this.#view(), run, of, access.version, ownAttempt(of, { run, task, attempt })),

@@ -205,6 +205,11 @@ export class Store implements StateStore {
     return recordsAfter(this.journal, seq, filter);
   }
 
+  /** Records before `seq`, newest first. */
+  async *recordsBefore(seq: number): AsyncGenerator<JournalRecord> {
+    for await (const page of this.journal.readBack(seq)) yield* page;
+  }
+
   /** Sees every call that was answered before. */
   async query(filter: AuditFilter): Promise<AuditPage> {
     await this.journal.settled();

@@ -4,6 +4,8 @@
 // - an id must come back exactly as sent: a number beyond 2^53 cannot, so it is refused;
 // - every error becomes one of the catalogue (the package would send code 0 with the raw text);
 // - a batch is bounded; a batch of notifications has no answer;
+// - methods of the hot path (`addDirect`) are called without the package's round of promises, which costs more than
+//   the read itself; what they get, record and answer is the same;
 // - an answer may hold a part that is JSON text already (`RawResult`): it is spliced, never stringified.
 
 import {
@@ -35,6 +37,7 @@ export type CallMethod<C> = (method: string, params: unknown, context: C) => Pro
 export class RpcServer<C> {
   readonly #server: JSONRPCServer<C>;
   readonly #call: CallMethod<C>;
+  readonly #direct = new Set<string>();
 
   constructor(call: CallMethod<C>) {
     this.#call = call;
@@ -56,8 +59,28 @@ export class RpcServer<C> {
     };
   }
 
+  /** These are answered without a way through the package; notifications and batches of them go through it. */
+  addDirect(...names: string[]): void {
+    for (const name of names) this.#direct.add(name);
+  }
+
+  #answerDirect(request: JSONRPCRequest & { id: JSONRPCID }, context: C): Promise<Pieces> {
+    const { id, method, params } = request;
+    return Promise.resolve(this.#call(method, params, context)).then(
+      (result) => ended(pieces({ jsonrpc: "2.0", id, result })),
+      (error: unknown) => ended(pieces(failure(id, error))),
+    );
+  }
+
   /** The answer to one frame, or undefined where none is due (notifications). Never throws. */
-  async receive(frame: unknown, context: C): Promise<Pieces | undefined> {
+  receive(frame: unknown, context: C): Promise<Pieces | undefined> {
+    const { method, id } = (frame ?? {}) as Partial<JSONRPCRequest>;
+    if (id !== undefined && this.#direct.has(method as string) && requestFault(frame) === undefined)
+      return this.#answerDirect(frame as JSONRPCRequest & { id: JSONRPCID }, context);
+    return this.#receive(frame, context);
+  }
+
+  async #receive(frame: unknown, context: C): Promise<Pieces | undefined> {
     if (!Array.isArray(frame)) {
       const answer = await this.#one(frame, context);
       return answer && ended(pieces(answer));

@@ -133,9 +133,10 @@ test("B7: pins come back from the audit log after a restart", () => {
     access: { path: "f", version, params: { task_id: "b" } },
     ...more,
   });
-  again.restore(read(1));
   again.restore(read(2, { access: { version: 2, params: { task_id: "b", version: 2 } } })); // named: no pin
   again.restore(read(2, { attempt: 9 })); // another attempt
   again.restore(read(2, { actor: "person" }));
+  again.restore(read(1));
+  again.restore(read(2)); // older: it asked with `fresh` afterwards
   assert.equal(again.resolve(agent("c"), { task_id: "b" }).version, 1);
 });
