@@ -9,6 +9,7 @@ import { land, settle } from "../state/decide-settle.ts";
 import { inputsChanged } from "../state/inputs.ts";
 import type { CallContext } from "../state/view.ts";
 import type { Deps } from "./deps.ts";
+import { runsForScheduler } from "./live-runs.ts";
 
 export function schedulerHandlers(deps: Deps): Handlers {
   const { store, random } = deps;
@@ -33,7 +34,7 @@ export function schedulerHandlers(deps: Deps): Handlers {
   };
 }
 
-/** All state at once, so that the scheduler starts from a whole picture at `seq`. */
+/** All state that may still move, so that the scheduler starts from a whole picture at `seq`. */
 async function registerWorker(
   deps: Deps,
   ctx: CallContext,
@@ -41,7 +42,7 @@ async function registerWorker(
 ): Promise<Result<"register_worker">> {
   const { store, config, stateDir, runtimeDir } = deps;
   await deps.workers.register(ctx, p);
-  const runs = [...store.view.runs()];
+  const { runs, tasks } = runsForScheduler(store.view);
   return {
     worker: p.worker,
     lease_ms: LEASE_MS,
@@ -49,7 +50,7 @@ async function registerWorker(
     state_dir: stateDir,
     runtime_dir: runtimeDir,
     runs,
-    tasks: runs.flatMap((run) => [...store.view.tasks(run.run)]),
+    tasks,
     seq: store.seq,
   };
 }

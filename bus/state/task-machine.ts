@@ -163,6 +163,50 @@ function change(task: Task, event: TaskEvent, at: string): Change {
     case "proc.completed":
       return onAttempt(task, { procs: addOutcome(newestAttempt(task).procs, event.outcome) });
     default:
+      return decided(task, event, at);
+  }
+}
+
+type PersonEvent = Extract<
+  TaskEvent,
+  {
+    type: "task.retry_asked" | "task.files_granted" | "task.approved" | "task.rejected" | "task.cancelled";
+  }
+>;
+
+/** What people decide. */
+function decided(task: Task, event: PersonEvent, at: string): Change {
+  const s = task.state;
+  switch (event.type) {
+    case "task.retry_asked":
+      if (s.name === "blocked") needs(task, event, "retries_used", "files", "review");
+      return {
+        state: { name: "pending", waits_for: event.waits_for },
+        counts: {},
+        ...(event.feedback !== undefined && { feedback: event.feedback }),
+      };
+    case "task.files_granted": {
+      const granted = [...new Set([...task.granted, ...event.paths])];
+      if (s.name !== "blocked" || s.needs.kind !== "files") return { granted };
+      return { granted, state: { name: "pending", waits_for: [] } };
+    }
+    case "task.approved":
+      return approved(task, event, at);
+    case "task.rejected": {
+      needs(task, event, "review");
+      const summary = `rejected by ${event.by}: ${event.reason}`;
+      return {
+        ...failed(task, "rejected", { summary, log: "", paths: [], landed_since: [] }, at),
+        feedback: event.reason,
+      };
+    }
+    case "task.cancelled":
+      if (s.name === "passed") unmerged(task, event);
+      return {
+        state: { name: "cancelled", since: at, by: event.by },
+        ...(s.name === "running" && onAttempt(task, { ended: at, result: "cancelled" })),
+      };
+    default:
       return neverEvent(event);
   }
 }
