@@ -74,11 +74,11 @@ class Bus {
 }
 
 async function bus(t: TestContext): Promise<Bus> {
-  const made = new Bus(await openStore(tempDir(t)));
-  t.after(async () => {
+  const dir = tempDir(t, "t", async () => {
     made.methods.stop();
     await made.store.close();
   });
+  const made = new Bus(await openStore(dir));
   await made.call("person", "submit_run", { spec: runSpec("r", specsOf({ a: [], b: ["a"], c: [] })) });
   return made;
 }
