@@ -105,16 +105,17 @@ export class Dispatcher {
 
   #newCall(method: string, session: Session): Call {
     this.#calls += 1;
-    return {
+    const call: Call = {
       actor: session.actor,
       role: session.role,
       method: method as MethodName,
       requestId: `${this.#parts.life}-${this.#calls.toString(36)}`,
       arrived: this.#parts.clock.monotonic(),
-      ...(session.attempt ? { attempt: session.attempt } : {}),
       peer: session.peer,
       access: {},
     };
+    if (session.attempt) call.attempt = session.attempt;
+    return call;
   }
 
   #run(call: Call, raw: unknown, session: Session): unknown {

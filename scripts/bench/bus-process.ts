@@ -8,6 +8,7 @@ import { readToken } from "../../bus/client/find.ts";
 import { readEndpoint } from "../../bus/paths.ts";
 import { benchRun } from "./plan.ts";
 
+/** Started with the flags that busctl starts it with. */
 const BUSD = join(import.meta.dirname, "..", "..", "dist", "bus", "busd.js");
 
 export interface BusProcess {
@@ -22,7 +23,7 @@ export async function startBus(dir: string, repo: string, base: string): Promise
   const common = join(repo, ".git");
   const env = { ...process.env, BUSBAR_STATE_DIR: join(dir, "s"), BUSBAR_RUNTIME_DIR: join(dir, "r") };
   for (const made of [env.BUSBAR_STATE_DIR, env.BUSBAR_RUNTIME_DIR]) mkdirSync(made, { mode: 0o700 });
-  const child = spawn(process.execPath, [BUSD, "--repo", common], {
+  const child = spawn(process.execPath, ["--max-semi-space-size=4", BUSD, "--repo", common], {
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });
