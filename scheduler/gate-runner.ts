@@ -1,7 +1,8 @@
 // Runs checks on exactly one commit, in a clean place that no agent has touched.
 //
 // 1. A clean place is taken from the pool (place-pool.ts); files of `protect` are restored from the run's base. Before
-//    every further check all files of the tree are put back: checks run the candidate's code, which may write.
+//    every further check all files of the tree are put back: set-up and checks run the candidate's code, which may
+//    write, and proof is for exactly the tree that lands. What they put beside it (node_modules, builds) stays.
 // 2. Set-up steps of the gate, then the checks (gate.ts says which), each under a shim of kind check with its own
 //    HOME, TMPDIR, caches and PORT, one after the other. The first red ends it.
 // 3. Each verdict is recorded with the command, its exit and the tree that it ran on.

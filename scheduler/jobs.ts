@@ -131,7 +131,13 @@ function agentProfile(spec: TaskSpec, config: Config): { argv: string[]; env: En
       `starting the agent of task ${spec.id}: no profile '${use}' (known: ${known})`,
     );
   }
-  const argv = ["/bin/sh", "-c", `${profile.command.trimEnd()}${args.length > 0 ? ' "$@"' : ""}`, use, ...args];
+  const argv = [
+    "/bin/sh",
+    "-c",
+    `${profile.command.trimEnd()}${args.length > 0 ? ' "$@"' : ""}`,
+    use,
+    ...args,
+  ];
   return { argv, env: profile.env };
 }
 

@@ -17,6 +17,8 @@ const gate = {
   deep: [],
 } satisfies Partial<Gate> as unknown as Gate;
 const hasSetup = "test -f node_modules/dep/i.js && grep -qx locked lock.txt";
+// A check runs on exactly the tree that would land: what the set-up put beside it stays, its edits of the tree do not.
+const hasFiles = "test -f node_modules/dep/i.js && ! grep -qx locked lock.txt";
 
 test("S6: what the set-up of the gate writes is there for agents and checks, and is no part of the change", async (t) => {
   const world = await engineWorld(t, SETUP);
@@ -24,7 +26,7 @@ test("S6: what the set-up of the gate writes is there for agents and checks, and
     [
       shellTask("uses", `${hasSetup} && echo out > out.txt`, {
         allowed_files: ["out.txt"],
-        acceptance: [{ run: `${hasSetup} && test -f out.txt` }],
+        acceptance: [{ run: `${hasFiles} && test -f out.txt` }],
       }),
       shellTask("edits", "echo mine >> lock.txt", { allowed_files: ["out2.txt"] }),
     ],

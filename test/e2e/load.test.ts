@@ -64,7 +64,8 @@ test("many tasks in a random graph on 5,000 files with 20 slots run to the end; 
   assert.ok(descriptors() <= atRest + 8, `descriptors ${atRest} -> ${descriptors()}`);
   await assertInvariants(world, "r", before);
   const { state_dir, runtime_dir } = world.endpoint();
-  assert.equal((await world.down()).code, 0);
+  const down = await world.down();
+  assert.equal(down.code, 0, down.out + down.err);
   assert.deepEqual(readdirSync(join(state_dir, "gate")), [], "no clean place is left");
   assert.deepEqual(
     readdirSync(runtime_dir).filter((name) => name.endsWith(".sock")),
