@@ -15,7 +15,7 @@ import { openBus } from "./connect.ts";
 import { ensureUp, pause, signalTo, thisHost } from "./daemons.ts";
 
 /** Cancelled agents get their grace and are then killed; that is waited for. */
-const DOWN_TIMEOUT_MS = 45_000;
+const DOWN_TIMEOUT_MS = 90_000;
 /** After the end of the bus a scheduler that knows of it needs a moment only. */
 const BEREAVED_MS = 2_000;
 const LOOK_AGAIN_MS = 50;

@@ -199,7 +199,7 @@ function started(
   const timer = setTimeout(() => {
     err += `\n[test] busctl ${args.join(" ")} did not end in time`;
     child.kill("SIGKILL");
-  }, options.timeoutMs ?? 90_000);
+  }, options.timeoutMs ?? 120_000);
   const ended = new Promise<Ran>((resolve, reject) => {
     child.once("error", reject);
     child.once("close", (code, signal) => {
@@ -214,7 +214,7 @@ function started(
 async function finish(world: World): Promise<void> {
   const keep = process.env.BUSBAR_TEST_KEEP === "1";
   try {
-    if (existsSync(join(world.repo))) await world.busctl(["down"], { cwd: world.repo, timeoutMs: 40_000 });
+    if (existsSync(join(world.repo))) await world.busctl(["down"], { cwd: world.repo, timeoutMs: 120_000 });
     await until(`no process of ${world.W}`, () => processesOf(world.W).length === 0, 5_000).catch(
       (error: Error) => {
         const left = processesOf(world.W);

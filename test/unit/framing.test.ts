@@ -79,9 +79,10 @@ test("case 65 rpc-framing: 4 MB in pieces of 64 bytes takes linear time", () => 
     }
     return performance.now() - began;
   };
-  time(1 << 20);
+  // The best of five of each: what a busy machine adds is not the splitter's.
+  const best = (size: number) => Math.min(...Array.from({ length: 5 }, () => time(size)));
   // A re-scan of the whole would take 16 times as long for four times the size; linear is 4, and noise.
-  assert.ok(time(1 << 22) < 12 * Math.max(time(1 << 20), 5));
+  assert.ok(best(1 << 22) < 12 * Math.max(best(1 << 20), 5));
 });
 
 test("B1: nesting is counted outside strings only, and bounded before JSON.parse", () => {
