@@ -100,7 +100,7 @@ exit 1`,
   assert.equal(world.sh(`cat ${archive}/left/out/report.txt ${archive}/left/.env`), "report\nKEY=1\n");
   assert.match(
     world.git("for-each-ref", "--format=%(contents:subject)", "refs/busbar/attempts/r/a/1/agent"),
-    /work/,
+    /^work$/m,
     "the agent's own commit is kept",
   );
   await assertInvariants(world, "again");
