@@ -3,11 +3,34 @@
 import { BusbarError } from "../../schemas/errors.ts";
 import type { AttemptRecord, Task } from "../../schemas/task.ts";
 import { git } from "../git/run.ts";
+import { parseAddress, resolveTask } from "./address.ts";
+import { commonDirOf } from "./connect.ts";
+import type { Args, Ctx } from "./context.ts";
+import { EXIT } from "./exit-codes.ts";
 
 export interface Change {
   attempt: number;
   base: string;
   commit: string;
+}
+
+/** What verbs about one change of a task share: find it by the words given, do `deed`, let the bus go. */
+export async function onChange(
+  ctx: Ctx,
+  args: Args,
+  deed: (found: { commonDir: string; task: Task; change: Change }) => Promise<void>,
+): Promise<number> {
+  const address = parseAddress(args.word(0) ?? "");
+  const attempt = args.whole("attempt", 1);
+  const commonDir = await commonDirOf(ctx.dir);
+  const bus = await ctx.connect();
+  try {
+    const { task } = await resolveTask(bus, address);
+    await deed({ commonDir, task, change: changeOf(task, attempt) });
+    return EXIT.ok;
+  } finally {
+    bus.close();
+  }
 }
 
 /** The newest attempt that has a snapshot, or the one asked for. Throws NO_SUCH_SNAPSHOT. */

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { BAD_IDS } from "../helpers/case-tables.ts";
 import { assertInvariants } from "../helpers/invariants.ts";
 import { until } from "../helpers/wait.ts";
 import { makeWorld } from "../helpers/world.ts";
@@ -104,45 +105,6 @@ test("case 56 duplicate-and-misspelt: every fault of a file in one go, with its 
     0,
   );
 });
-
-const BAD_IDS = [
-  "../../etc/x",
-  "..",
-  ".",
-  "a/../b",
-  "/abs",
-  "a/b",
-  "-rf",
-  "--help",
-  "a.lock",
-  "a..b",
-  "a.",
-  "HEAD",
-  "@",
-  "a@{1}",
-  "a~1",
-  "a^",
-  "a:b",
-  "a b",
-  "a\nb",
-  "",
-  "   ",
-  "a\u0000b",
-  "a".repeat(300),
-  "__proto__",
-  "constructor",
-  "toString",
-  "é",
-  "e\u0301",
-  "\u202Eevil",
-  "CON",
-  "a\\b",
-  "*",
-  "$(touch pwned)",
-  "`id`",
-  "a;b",
-  "refs/heads/main",
-];
 
 test("case 58 unsafe-ids: one grammar for files, command line and RPC; nothing is made outside", async (t) => {
   const world = makeWorld(t);

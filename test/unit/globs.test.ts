@@ -13,6 +13,7 @@ import {
   overlap,
 } from "../../schemas/globs.ts";
 import { MAX_PATTERN_CHARS } from "../../schemas/limits.ts";
+import { GLOB_TABLE } from "../helpers/case-tables.ts";
 
 const FILES = [
   "app/[slug]/(group)/page.tsx",
@@ -31,37 +32,6 @@ const FILES = [
 ];
 const exists = (path: string): boolean => FILES.some((f) => f === path || f.startsWith(`${path}/`));
 
-/** allowed | forbidden | file changed | outcome */
-const TABLE: readonly (readonly [string[], string[], string, "ok" | "out" | "forbidden" | "error"])[] = [
-  [["app/[slug]/(group)/page.tsx"], [], "app/[slug]/(group)/page.tsx", "ok"],
-  [["app/[slug]/**"], [], "app/[slug]/(group)/page.tsx", "ok"],
-  [["app/[slug]/**"], [], "app/s/page.tsx", "out"],
-  [["we{ird}/x.ts"], [], "we{ird}/x.ts", "ok"],
-  [["plus+sign!/x.ts"], [], "plus+sign!/x.ts", "ok"],
-  [["back\\slash/x.ts"], [], "back\\slash/x.ts", "ok"],
-  [["src/**"], [], "src/.env", "ok"],
-  [["src/**"], [], "src/.hidden/x.ts", "ok"],
-  [["src/*"], [], "src/.hidden/x.ts", "out"],
-  [["src"], [], "src/a.ts", "ok"],
-  [["src/"], [], "src/.hidden/x.ts", "ok"],
-  [["./src/**"], [], "src/a.ts", "ok"],
-  [["/src/**"], [], "src/a.ts", "ok"],
-  [["SRC/**"], [], "src/a.ts", "out"],
-  [["src/*.{ts,tsx}"], [], "src/a.ts", "ok"],
-  [["**/*.ts"], [], "src/a.ts", "ok"],
-  [["*.ts"], [], "src/a.ts", "out"],
-  [["**"], [], ".github/workflows/ci.yml", "ok"],
-  [["**"], [".github/"], ".github/workflows/ci.yml", "forbidden"],
-  [["**"], [".github/**"], ".github/workflows/ci.yml", "forbidden"],
-  [["**"], ["**/.env*"], "src/.env", "forbidden"],
-  [["**"], ["*.test.ts"], "src/a.test.ts", "ok"],
-  [["**"], ["**/*.test.ts"], "src/a.test.ts", "forbidden"],
-  [["src/**"], ["src/a.ts"], "src/a.ts", "forbidden"],
-  [["src/**", "!src/a.test.ts"], [], "src/a.test.ts", "error"],
-  [["../**"], [], "src/a.ts", "error"],
-  [["src\\a.ts"], [], "src/a.ts", "error"],
-];
-
 function outcome(allowed: string[], forbidden: string[], file: string): string {
   try {
     const yes = compilePathSet(allowed, exists);
@@ -74,7 +44,7 @@ function outcome(allowed: string[], forbidden: string[], file: string): string {
   }
 }
 
-for (const [allowed, forbidden, file, expected] of TABLE) {
+for (const [allowed, forbidden, file, expected] of GLOB_TABLE) {
   const name = `${allowed.join(" ")} | ${forbidden.join(" ") || "-"} | ${file} -> ${expected}`;
   test(`case 42 glob-table: ${name}`, () => assert.equal(outcome(allowed, forbidden, file), expected));
 }
