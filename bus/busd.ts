@@ -15,6 +15,7 @@ import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
 import { jsonLog, type Log, systemClock } from "../schemas/ports.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
+import { gitAnchor } from "./git-anchor.ts";
 import { makeMethods } from "./methods/index.ts";
 import { busPaths, makePrivateDir } from "./paths.ts";
 import { Store } from "./state/store.ts";
@@ -106,7 +107,7 @@ async function main(argv: string[]): Promise<void> {
     log,
     life: randomBytes(4).toString("hex"),
     idleExitMs: words.idleExitMs ?? config.idle_exit_ms,
-    openStore: (dir) => Store.open({ dir, clock: systemClock, log }),
+    openStore: (dir) => Store.open({ dir, clock: systemClock, log, anchor: gitAnchor(paths.common) }),
     methods: (store) =>
       makeMethods({
         store,

@@ -87,3 +87,24 @@ export interface WorkerAnswer {
   tasks: Task[];
   seq: number;
 }
+
+/** `ok` is false for every fault that is named beside it. */
+export interface VerifyAnswer {
+  ok: boolean;
+  records: number;
+  /** The first record that is not what was written, and what was done to it. */
+  first_bad?: {
+    kind: "changed" | "removed" | "inserted" | "reordered" | "cut" | "replaced";
+    seq: number;
+    file: string;
+    line: number;
+    why: string;
+  };
+  /** Anchors of the journal in the repository, and how many of them it holds; absent where they cannot be read. */
+  anchors?: { held: number; newest?: { seq: number; at: string } };
+  /**
+   * Whether replaying the journal leads to the state as it is; `differs` names the first that it does not lead to.
+   * Absent where the chain does not hold.
+   */
+  replay?: { same: boolean; differs?: string };
+}

@@ -69,6 +69,8 @@ export function integrationRef(run: RunId): string {
 export function baseRef(run: RunId): string {
   return `refs/busbar/runs/${run}/base`;
 }
+/** Anchors of the journal's head (bus/git-anchor.ts); no run can have this name below refs/busbar/. */
+export const ANCHOR_REF = "refs/busbar/anchor";
 /** All refs that keep a run's attempts alive stand below this. */
 export function attemptRefPrefix(a: AttemptRef): string {
   return `refs/busbar/attempts/${a.run}/${a.task}/${a.attempt}`;

@@ -9,6 +9,7 @@ import type {
   ListAnswer,
   Ping,
   RunSummary,
+  VerifyAnswer,
   WorkerAnswer,
 } from "./answers.ts";
 import { ROLES, type Role } from "./answers.ts";
@@ -339,12 +340,8 @@ export const METHODS = {
     idempotent: true,
     reads: true,
   }),
-  /** Proves the hash chain of the whole journal. */
-  verify: method<{
-    ok: boolean;
-    records: number;
-    first_bad?: { seq: number; file: string; line: number; why: string };
-  }>()({
+  /** Proves the hash chain of the whole journal, compares it with its anchors, and replays it. */
+  verify: method<VerifyAnswer>()({
     roles: ["person"],
     params: none,
     idempotent: true,

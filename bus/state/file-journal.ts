@@ -2,7 +2,7 @@
 
 import type { JournalRecord } from "../../schemas/events.ts";
 import type { Disk } from "./disk.ts";
-import type { Batch, Damage, Journal, Position } from "./journal.ts";
+import type { Batch, Damage, Journal, Position, Proof } from "./journal.ts";
 import { cutTorn, damaged, parseLine, type Scan, START, scan } from "./journal-scan.ts";
 import { JournalWriter, type WriterPorts } from "./journal-writer.ts";
 import { listSegments, readLines, readLinesBackwards, type Segment, segmentPath, seqOf } from "./segments.ts";
@@ -23,17 +23,19 @@ export class FileJournal implements Journal {
   static async open(
     ports: WriterPorts,
     checkpoint: Position | undefined,
-    onRecord: (record: JournalRecord) => void,
+    onRecord: (record: JournalRecord, mac: string) => void,
   ): Promise<FileJournal> {
     const { disk, dir, key, log } = ports;
     await disk.mkdir(dir);
     const known = checkpoint?.seq ?? 0;
     const small = (await sizeOfAll(ports)) <= VERIFY_AT_START_BYTES;
-    const onLine = (line: Buffer) => {
-      if (seqOf(line)! > known) onRecord(parseLine(line));
+    const onLine = (line: Buffer, mac: string) => {
+      if (seqOf(line)! > known) onRecord(parseLine(line), mac);
     };
     const found = await scan({ disk, dir, key, from: small ? START : (checkpoint ?? START), onLine });
-    if (!found.damage && found.end.seq < known) throw damaged(tailMissing(dir, found, known));
+    if (!found.damage && found.end.seq < known) {
+      throw damaged(cutOff(dir, found, `the checkpoint rests on record ${known}`));
+    }
     if (found.damage) throw damaged(found.damage);
     if (found.torn) {
       const kept = await cutTorn(disk, dir, found.torn, found.end.seq);
@@ -123,12 +125,22 @@ export class FileJournal implements Journal {
     return all.filter((s) => s.first <= end.seq);
   }
 
-  /** Proves the chain of all that was written when called. */
-  verify(): Promise<Scan> {
+  durable(): Promise<Position> {
+    return this.writer.durable();
+  }
+
+  async verify(onRecord: (record: JournalRecord, mac: string) => void = () => {}): Promise<Proof> {
     const { disk, dir, key } = this.ports;
     const until = this.position.seq;
-    if (until === 0) return Promise.resolve({ end: START, records: 0 });
-    return scan({ disk, dir, key, from: START, until, onLine: () => {} });
+    const onLine = (line: Buffer, mac: string) => onRecord(parseLine(line), mac);
+    const found =
+      until === 0 ? { end: START, records: 0 } : await scan({ disk, dir, key, from: START, until, onLine });
+    const { records, end } = found;
+    const place = { file: segmentPath(dir, end.segment), line: end.lines, seq: end.seq };
+    const damage =
+      found.damage ??
+      (end.seq < until ? cutOff(dir, found, `the bus wrote up to record ${until}`) : undefined);
+    return { records, end: place, ...(damage && { damage }) };
   }
 }
 
@@ -136,10 +148,10 @@ function holding(lines: Buffer[], needles: readonly string[]): Buffer[] {
   return needles.length === 0 ? lines : lines.filter((line) => needles.every((n) => line.includes(n)));
 }
 
-function tailMissing(dir: string, found: Scan, known: number): Damage {
+function cutOff(dir: string, found: Scan, known: string): Damage {
   const { segment, lines, seq } = found.end;
-  const why = `the checkpoint rests on record ${known}, but the journal ends with record ${seq}: its tail is missing`;
-  return { file: segmentPath(dir, segment), line: lines + 1, seq: seq + 1, why };
+  const why = `${known}, but the journal ends with record ${seq}: its tail is missing`;
+  return { kind: "cut", file: segmentPath(dir, segment), line: lines + 1, seq: seq + 1, why };
 }
 
 async function sizeOfAll({ disk, dir }: WriterPorts): Promise<number> {

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { BusbarError } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import { bodyOf, claimedMac, FIRST_MAC, follows } from "./chain.ts";
+import { diagnose, records } from "./diagnose.ts";
 import { type Disk, readAt } from "./disk.ts";
 import type { Damage, Position } from "./journal.ts";
 import { type Line, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
@@ -31,8 +32,11 @@ interface Job {
   from: Position;
   /** Stop after this record. */
   until?: number;
-  onLine(line: Buffer): void;
+  onLine(line: Buffer, mac: string): void;
 }
+
+/** Lines after which others get their turn: proving a megabyte of them takes some milliseconds. */
+const LINES_AT_ONCE = 400;
 
 /** Goes through the journal from a place on; `onLine` gets every good line, in order. Reads only. */
 export async function scan(job: Job): Promise<Scan> {
@@ -40,20 +44,43 @@ export async function scan(job: Job): Promise<Scan> {
   const at = await startSegment(job, segments);
   if ("why" in at) return { end: job.from, records: 0, damage: at };
   let state: Scan = { end: job.from, records: 0 };
+  // What is known to have been written whole is not torn by a crash.
+  const mayBeTorn = job.until === undefined;
   for (const [i, segment] of segments.entries()) {
     if (i < at.index) continue;
     const resumed = i === at.index && job.from.seq > 0;
     const offset = resumed ? job.from.offset : 0;
     const lines = resumed ? job.from.lines : 0;
     if (!resumed && segment.first !== state.end.seq + 1) {
-      const why = `records ${state.end.seq + 1} to ${segment.first - 1} are missing before this file`;
-      return { ...state, damage: { file: segment.path, line: 1, seq: state.end.seq + 1, why } };
+      return { ...state, damage: await missingBefore(job, segments.slice(i), state.end) };
     }
     state = { ...state, end: { ...state.end, segment: segment.first, offset, lines } };
-    state = await scanSegment(job, segment, state, i === segments.length - 1);
-    if (state.damage || state.torn || state.end.seq === job.until) return state;
+    const { bad, ...after } = await scanSegment(job, segment, state, mayBeTorn && i === segments.length - 1);
+    state = after;
+    if (bad) return { ...state, damage: await damageAt(job, segments.slice(i), bad, state.end) };
+    if (state.torn || state.end.seq === job.until) return state;
   }
   return state;
+}
+
+async function missingBefore(job: Job, segments: Segment[], end: Position): Promise<Damage> {
+  const [{ first, path }] = segments as [Segment];
+  const why = `${records(end.seq + 1, first - 1)} missing before this file`;
+  for await (const _ of linesOnward(job.disk, segments, 0))
+    return { kind: "removed", file: path, line: 1, seq: end.seq + 1, why };
+  return { kind: "cut", file: path, line: 1, seq: end.seq + 1, why: `${why}, and nothing follows` };
+}
+
+async function damageAt(job: Job, segments: Segment[], bad: Line, end: Position): Promise<Damage> {
+  const path = segments[0]!.path;
+  if (!bad.ended && segments.length === 1)
+    return { kind: "cut", file: path, line: bad.number, seq: end.seq + 1, why: whyTorn(bad) };
+  const found = await diagnose(job.key, end, linesOnward(job.disk, segments, bad.offset));
+  return { ...found, file: path, line: bad.number, seq: end.seq + 1 };
+}
+
+async function* linesOnward(disk: Disk, segments: Segment[], offset: number): AsyncGenerator<Line[]> {
+  for (const [i, { path }] of segments.entries()) yield* readLines(disk, path, i === 0 ? offset : 0);
 }
 
 /** Which segment to begin with; damage when the place is not in the journal (its tail is missing). */
@@ -61,7 +88,13 @@ async function startSegment(job: Job, segments: Segment[]): Promise<{ index: num
   const { from, disk } = job;
   if (from.seq === 0) return { index: 0 };
   const path = segmentPath(job.dir, from.segment);
-  const missing = (why: string): Damage => ({ file: path, line: from.lines, seq: from.seq, why });
+  const missing = (why: string): Damage => ({
+    kind: "cut",
+    file: path,
+    line: from.lines,
+    seq: from.seq,
+    why,
+  });
   const index = segments.findIndex((s) => s.first === from.segment);
   if (index < 0) return missing(`the checkpoint rests on record ${from.seq}, but this file is not there`);
   const file = await disk.open(path, "r");
@@ -79,46 +112,48 @@ async function startSegment(job: Job, segments: Segment[]): Promise<{ index: num
   return { index };
 }
 
-async function scanSegment(job: Job, segment: Segment, before: Scan, last: boolean): Promise<Scan> {
-  let end = before.end;
-  let records = before.records;
+/** Goes on from `before`; `bad` is a line that is damage. */
+async function scanSegment(
+  job: Job,
+  segment: Segment,
+  before: Scan,
+  last: boolean,
+): Promise<Scan & { bad?: Line }> {
+  let { end, records } = before;
   let previous: Buffer | undefined;
-  let bad: { line: Line; why: string } | undefined;
+  let bad: Line | undefined;
+  const from = end.offset;
   for await (const lines of readLines(
     job.disk,
     segment.path,
-    end.offset,
+    from,
     Number.POSITIVE_INFINITY,
     end.lines + 1,
   )) {
     for (const line of lines) {
-      if (bad) return { end, records, damage: damageOf(segment, bad.line, end.seq, bad.why) };
+      if (bad) return { end, records, bad };
       const mac = line.ended ? follows(job.key, end.mac, line.bytes) : undefined;
       if (mac !== undefined && seqOf(line.bytes) === end.seq + 1) {
-        job.onLine(line.bytes);
+        job.onLine(line.bytes, mac);
         records += 1;
-        end = {
-          ...end,
-          seq: end.seq + 1,
-          mac,
-          offset: line.offset + line.bytes.length + 1,
-          lines: line.number,
-        };
+        end = { ...end, ...placeAfter(line), seq: end.seq + 1, mac };
         if (end.seq === job.until) return { end, records };
         previous = line.bytes;
+        if (records % LINES_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
       } else if (line.ended && isRepeat(line.bytes, previous, end)) {
-        end = { ...end, offset: line.offset + line.bytes.length + 1, lines: line.number };
-      } else {
-        bad = { line, why: whyBad(line, end.seq + 1) };
-      }
+        end = { ...end, ...placeAfter(line) };
+      } else bad = line;
     }
   }
   if (!bad) return { end, records };
-  if (last && isTorn(bad.line)) {
-    const bytes = bad.line.bytes.length + (bad.line.ended ? 1 : 0);
-    return { end, records, torn: { path: segment.path, offset: bad.line.offset, bytes, why: bad.why } };
-  }
-  return { end, records, damage: damageOf(segment, bad.line, end.seq, bad.why) };
+  if (!last || !isTorn(bad)) return { end, records, bad };
+  const { offset, ended } = bad;
+  const bytes = bad.bytes.length + (ended ? 1 : 0);
+  return { end, records, torn: { path: segment.path, offset, bytes, why: whyTorn(bad) } };
+}
+
+function placeAfter(line: Line): { offset: number; lines: number } {
+  return { offset: line.offset + line.bytes.length + 1, lines: line.number };
 }
 
 /** The newest good record once more (`previous` is not known where the scan began behind it). */
@@ -132,18 +167,9 @@ function isTorn(line: Line): boolean {
   return !line.ended || line.bytes.includes(0) || claimedMac(line.bytes) === undefined;
 }
 
-function whyBad(line: Line, expected: number): string {
+function whyTorn(line: Line): string {
   if (line.bytes.includes(0)) return "it holds NUL bytes";
-  if (!line.ended) return "it is not complete";
-  if (claimedMac(line.bytes) === undefined) return "it is not a record";
-  const seq = seqOf(line.bytes);
-  if (seq === undefined) return "it is not a record";
-  if (seq !== expected) return `it is record ${seq} where record ${expected} belongs`;
-  return "its mac does not match: it or one before it was changed";
-}
-
-function damageOf(segment: Segment, line: Line, seq: number, why: string): Damage {
-  return { file: segment.path, line: line.number, seq: seq + 1, why };
+  return line.ended ? "it is not a record" : "it is not complete";
 }
 
 /** The error for a start that must not go on, with the choice a person has. */

@@ -105,6 +105,13 @@ export class JournalWriter {
     return new Promise((resolve) => this.waiters.push({ seq: this.tail.seq, resolve }));
   }
 
+  /** What was told is on the disk, calls too, which nobody waited for. */
+  async durable(): Promise<Position> {
+    const at = this.position;
+    await this.file?.datasync();
+    return at;
+  }
+
   /** A disk that just refused is not asked again for every read. */
   private mayProbe(): boolean {
     return this.failure === undefined || this.ports.monotonic() - this.failedAt > PROBE_AFTER_MS;

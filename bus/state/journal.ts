@@ -18,8 +18,12 @@ import type { JournalRecord } from "../../schemas/events.ts";
 /** A record before it has its place. */
 export type Unplaced = Omit<JournalRecord, "v" | "seq">;
 
+/** What was done to it; `cut`: it ends before a record that is known to have been written. */
+export type DamageKind = "changed" | "removed" | "inserted" | "reordered" | "cut" | "replaced";
+
 /** Where the journal is not what it should be. */
 export interface Damage {
+  kind: DamageKind;
   file: string;
   line: number;
   /** The record that should stand there. */
@@ -62,6 +66,14 @@ export interface JournalCounters {
   write_ms: number;
 }
 
+/** What `verify` found. */
+export interface Proof {
+  records: number;
+  /** Where the proof ended: at the newest record, or before the damage. */
+  end: Pick<Damage, "file" | "line" | "seq">;
+  damage?: Damage;
+}
+
 export interface Journal {
   /** Place after the newest record that was told by `written`. */
   readonly position: Position;
@@ -78,8 +90,10 @@ export interface Journal {
   readFrom(seq: number, needles?: readonly string[]): AsyncIterable<JournalRecord[]>;
   /** The same, newest first, from the one before `seq` on. */
   readBack(seq: number, needles?: readonly string[]): AsyncIterable<JournalRecord[]>;
-  /** Proves the chain of all that was written when called. */
-  verify(): Promise<{ records: number; damage?: Damage }>;
+  /** Proves the chain of all that was written when called; `onRecord` gets every good record on the way. */
+  verify(onRecord?: (record: JournalRecord, mac: string) => void): Promise<Proof>;
+  /** Waits until `position` at the time of the call is on the disk, calls and all; gives that place. */
+  durable(): Promise<Position>;
   /** Waits for what is queued, then gives the files back. */
   close(): Promise<void>;
 }

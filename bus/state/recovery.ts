@@ -9,13 +9,14 @@ import { join } from "node:path";
 import { BusbarError, isCode } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
+import { AnchorCheck, type AnchorPort, readAnchors } from "./anchor.ts";
 import { applyEvent } from "./apply.ts";
 import { Base } from "./base.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import type { Disk } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
 import { loadKey } from "./key.ts";
-import { listSegments } from "./segments.ts";
+import { listSegments, segmentPath } from "./segments.ts";
 
 export interface Recovered {
   base: Base;
@@ -34,7 +35,11 @@ export interface RecoveryPorts {
   clock: Clock;
   log: Log;
   segmentBytes?: number;
+  anchor?: AnchorPort;
 }
+
+/** Newest anchors looked at in a start: another bus of the same repository may have added some of its own. */
+const ANCHORS_AT_START = 20;
 
 export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   const { disk, dir, clock, log } = ports;
@@ -43,10 +48,13 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   const journalDir = join(dir, "journal");
   const key = await loadKey(disk, dir, (await listSegments(disk, journalDir)).length === 0);
   const { base, checkpoint } = await fromCheckpoint(ports);
+  const anchors = await anchorsOf(ports, key);
+  if (checkpoint) anchors.see(checkpoint.position.seq, checkpoint.position.mac);
   const dirty = new Set<string>();
   let replayed = 0;
-  const onRecord = (record: JournalRecord) => {
+  const onRecord = (record: JournalRecord, mac: string) => {
     const { run, seq } = record;
+    anchors.see(seq, mac);
     if (run !== undefined && seq <= (checkpoint?.seqOf.get(run) ?? 0)) return;
     if (record.kind === "event") replayed += 1;
     if (replay(base, record) && run !== undefined) dirty.add(run);
@@ -57,6 +65,9 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     checkpoint?.position,
     onRecord,
   );
+  const { segment, lines, seq } = journal.position;
+  const fault = anchors.fault({ file: segmentPath(journalDir, segment), line: lines, seq });
+  if (fault) log.warn(`the end of the journal is not what it was: ${fault.why}`, { ...fault });
   log.info("state loaded", {
     seq: journal.position.seq,
     checkpoint: checkpoint?.position.seq ?? null,
@@ -65,6 +76,19 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     ms: Math.round(clock.monotonic() - began),
   });
   return { base, journal, key, replayed, dirty };
+}
+
+/** None, said in the log, when they cannot be read. */
+async function anchorsOf({ anchor, log }: RecoveryPorts, key: Buffer): Promise<AnchorCheck> {
+  if (!anchor) return new AnchorCheck([]);
+  try {
+    return new AnchorCheck(await readAnchors(key, anchor, ANCHORS_AT_START));
+  } catch (error) {
+    log.warn("the anchor of the journal cannot be read; whether its end is missing was not checked", {
+      why: error instanceof Error ? error.message : String(error),
+    });
+    return new AnchorCheck([]);
+  }
 }
 
 async function fromCheckpoint({ disk, dir, clock, log }: RecoveryPorts) {

@@ -4,10 +4,12 @@
 // with it every change that was decided on it: nothing happened. Reads see `base` only.
 
 import { join } from "node:path";
+import type { VerifyAnswer } from "../../schemas/answers.ts";
 import { BusbarError } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import { CHECKPOINT_EVERY_EVENTS } from "../../schemas/limits.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
+import { Anchorer, type AnchorPort } from "./anchor.ts";
 import type { Base } from "./base.ts";
 import { takeCheckpoint } from "./checkpoint.ts";
 import { type Disk, systemDisk } from "./disk.ts";
@@ -16,6 +18,7 @@ import type { Journal, Unplaced } from "./journal.ts";
 import { type IndexedView, Layer } from "./layer.ts";
 import { type AuditFilter, type AuditPage, queryAudit, recordsAfter, type StreamFilter } from "./query.ts";
 import { recover } from "./recovery.ts";
+import { verifyJournal } from "./verify.ts";
 import type { AccessDraft, EventDraft, StateStore, StateView } from "./view.ts";
 
 /** Who brings a change about; `method` and `requestId` are absent for what the bus does by itself. */
@@ -32,12 +35,8 @@ export interface StorePorts {
   log: Log;
   disk?: Disk;
   segmentBytes?: number;
-}
-
-export interface Verified {
-  ok: boolean;
-  records: number;
-  first_bad?: { seq: number; file: string; line: number; why: string };
+  /** Where the head of the journal is anchored; absent: nowhere. */
+  anchor?: AnchorPort;
 }
 
 export class Store implements StateStore {
@@ -47,6 +46,7 @@ export class Store implements StateStore {
   private checkpointing: Promise<void> | undefined;
   private eventsSince: number;
   private closed = false;
+  private readonly anchorer: Anchorer | undefined;
   readonly counters = { events: 0, accesses: 0, refused: 0, checkpoints: 0, checkpoint_ms: 0 };
 
   private constructor(
@@ -60,6 +60,8 @@ export class Store implements StateStore {
   ) {
     this.pending = new Layer(base);
     this.eventsSince = replayed;
+    const { anchor, clock, log } = ports;
+    if (anchor) this.anchorer = new Anchorer({ port: anchor, journal, key, clock, log });
   }
 
   /** Throws JOURNAL_DAMAGED, STATE_TOO_NEW, STORAGE. */
@@ -145,6 +147,7 @@ export class Store implements StateStore {
     for (const { run } of draft.events) if (run !== undefined) this.dirty.add(run);
     this.counters.events += records.length;
     this.eventsSince += records.length;
+    if (records.some(({ event }) => event?.type === "task.landed")) this.anchorer?.want();
     this.tell(records);
   }
 
@@ -216,9 +219,15 @@ export class Store implements StateStore {
     return queryAudit(this.journal, filter);
   }
 
-  async verify(): Promise<Verified> {
-    const { records, damage } = await this.journal.verify();
-    return damage ? { ok: false, records, first_bad: damage } : { ok: true, records };
+  /** Proves the chain, compares it with the anchors, and replays it: it must lead to the state as it is. */
+  verify(): Promise<VerifyAnswer> {
+    const { anchor } = this.ports;
+    return verifyJournal({
+      journal: this.journal,
+      base: this.base,
+      key: this.key,
+      ...(anchor && { anchor }),
+    });
   }
 
   /** True when a checkpoint would spare a start much work; large runs are written more rarely. */
@@ -248,7 +257,10 @@ export class Store implements StateStore {
     const ports = { disk, dir: join(dir, "checkpoint"), monotonic: () => clock.monotonic() };
     const write = takeCheckpoint(ports, this.base, this.journal.position, dirty);
     try {
+      // A checkpoint that rests on more than the disk has would look like a journal that was cut.
+      await this.journal.durable();
       await write();
+      this.anchorer?.want();
       this.counters.checkpoints += 1;
       this.counters.checkpoint_ms += clock.monotonic() - began;
     } catch (error) {
@@ -265,6 +277,7 @@ export class Store implements StateStore {
     await this.journal.close();
     await this.checkpointing;
     await this.checkpoint();
+    await this.anchorer?.finish();
     this.closed = true;
     this.listeners.clear();
   }

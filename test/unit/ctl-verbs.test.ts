@@ -259,11 +259,15 @@ test("cancel: a task at once; a whole run only with --yes where nobody can be as
 test("verify: damaged is exit 1 and names the record", async () => {
   const ctx = fakeCtx(
     busOf(ALL, {
-      verify: () => ({ ok: false, records: 9, first_bad: { seq: 4, file: "1.jsonl", line: 4, why: "mac" } }),
+      verify: () => ({
+        ok: false,
+        records: 9,
+        first_bad: { kind: "changed", seq: 4, file: "1.jsonl", line: 4, why: "mac" },
+      }),
     }),
   );
   assert.equal(await verify(ctx, args([])), 1);
-  assert.match(ctx.written(), /record 4, 1\.jsonl:4: mac/);
+  assert.match(ctx.written(), /record 4: changed: mac\n {2}in 1\.jsonl, line 4/);
 });
 
 function attemptOnDisk(dir: string, log: string): Task {

@@ -27,7 +27,7 @@ for (const [name, remove] of [
     if (remove) rmSync(join(dir, remove), { recursive: true });
     const store = await openStore(dir);
     assert.deepEqual(JSON.parse(JSON.stringify(dump(store))), EXPECTED);
-    assert.deepEqual(await store.verify(), { ok: true, records: store.seq });
+    assert.deepEqual(await store.verify(), { ok: true, records: store.seq, replay: { same: true } });
     await store.change({ actor: "person" }, (d) =>
       d.emit({ run: "sample" }, { type: "run.resumed", by: "me" }),
     );
