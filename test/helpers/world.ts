@@ -83,6 +83,14 @@ const IDENTITY = {
 
 /** A world whose repository was made by `setup` (bash, cwd W); default: one commit with f.txt on main. */
 export function makeWorld(t: TestContext, setup?: string): World {
+  const world = newWorld();
+  t.after(() => endWorld(world));
+  fillWorld(world, setup);
+  return world;
+}
+
+/** The same for whoever is no test: `fillWorld` makes its repository, `endWorld` takes it down and away. */
+export function newWorld(): World {
   const W = realpathSync(mkdtempSync(join(tmpdir(), "bb-w-")));
   mkdirSync(join(W, "agents"));
   mkdirSync(join(W, "home"));
@@ -95,10 +103,11 @@ export function makeWorld(t: TestContext, setup?: string): World {
     BUSBAR_RUNTIME_DIR: W,
     NO_COLOR: "1",
   };
-  const world = build(W, env);
-  t.after(() => finish(world));
+  return build(W, env);
+}
+
+export function fillWorld(world: World, setup?: string): void {
   world.sh(setup ?? "git init -q -b main repo; cd repo; echo base > f.txt; git add -A; git commit -qm base");
-  return world;
 }
 
 function build(W: string, env: Record<string, string>): World {
@@ -211,8 +220,10 @@ function started(
 }
 
 /** Takes the bus down and looks for what was left: processes that know W, sockets, locks. */
-async function finish(world: World): Promise<void> {
-  const keep = process.env.BUSBAR_TEST_KEEP === "1";
+export async function endWorld(
+  world: World,
+  keep: boolean = process.env.BUSBAR_TEST_KEEP === "1",
+): Promise<void> {
   try {
     if (existsSync(join(world.repo))) await world.busctl(["down"], { cwd: world.repo, timeoutMs: 120_000 });
     await until(`no process of ${world.W}`, () => processesOf(world.W).length === 0, 5_000).catch(

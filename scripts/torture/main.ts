@@ -1,0 +1,29 @@
+// The long form of the fault tests: `npm run torture -- --minutes N --seed S [--kills K] [--keep]`.
+
+import { parseArgs } from "node:util";
+import { torture, total } from "./torture.ts";
+
+const { values } = parseArgs({
+  options: {
+    minutes: { type: "string", default: "30" },
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    kills: { type: "string", default: "1000" },
+    keep: { type: "boolean", default: false },
+  },
+});
+const seed = Number(values.seed);
+console.log(`torture: seed ${seed}, at most ${values.minutes} minutes, ${values.kills} kills`);
+const began = performance.now();
+const tally = await torture({
+  seed,
+  minutes: Number(values.minutes),
+  kills: Number(values.kills),
+  keep: values.keep,
+  say: (line) => console.log(`${Math.round((performance.now() - began) / 1000)} s: ${line}`),
+});
+for (const [target, n] of tally.kills) console.log(`${String(n).padStart(6)}  ${target}`);
+console.log(
+  `${total(tally)} kills in ${tally.plans} plans, ${tally.starts} starts; ${tally.violations.length} violations`,
+);
+for (const violation of tally.violations) console.log(violation);
+process.exitCode = tally.violations.length > 0 ? 1 : 0;

@@ -1,0 +1,206 @@
+// Runs plans while everything is killed, and looks after each whether the promise held: every acknowledged change is
+// there, every completed attempt counted once, every running agent found again.
+//
+// A world is a repository with its bus and scheduler; it lives for some plans, one after the other. While a plan runs,
+// programs are killed (storm.ts), what is missing is started again (programs.ts), and a person does what a person has
+// to do (person.ts). When enough was killed, the plan goes on to its end in peace and is judged (verdict.ts).
+
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Run, Task } from "../../schemas/task.ts";
+import { lookAtCheckout } from "../../test/helpers/invariants.ts";
+import { until } from "../../test/helpers/wait.ts";
+import { endWorld, fillWorld, newWorld, type World } from "../../test/helpers/world.ts";
+import { Dice } from "./dice.ts";
+import { livingIn } from "./living.ts";
+import { Person } from "./person.ts";
+import { plannedTasks, runSpec, writeAgents } from "./plan.ts";
+import { Programs } from "./programs.ts";
+import { type Kill, Storm } from "./storm.ts";
+import { violationsOf } from "./verdict.ts";
+
+export interface Options {
+  seed: number;
+  /** No plan is begun after this. */
+  minutes: number;
+  /** Nor after so many kills. */
+  kills: number;
+  /** Leave the folder of a violation. */
+  keep: boolean;
+  say(line: string): void;
+}
+
+export interface Tally {
+  plans: number;
+  starts: number;
+  kills: Map<string, number>;
+  violations: string[];
+}
+
+const PLANS_PER_WORLD = 5;
+/** Losses are innocent, but they have a bound of their own (MAX_INNOCENT_RETRIES); well before it there is peace. */
+const MAX_LOSSES = 7;
+const KILLS_PER_PLAN = 60;
+/** Between two kills: mostly time enough for work to go on, now and then none, so that recovery is hit too. */
+const PAUSE_MS = [300, 1_800] as const;
+const SHORT_PAUSE_MS = [10, 250] as const;
+const SHORT_SHARE = 0.3;
+const LOOK_EVERY_MS = 150;
+/** A plan in peace ends within this, on a slow machine. */
+const PLAN_LIMIT_MS = 240_000;
+const SETTLE_MS = 20_000;
+
+export async function torture(options: Options): Promise<Tally> {
+  const tally: Tally = { plans: 0, starts: 0, kills: new Map(), violations: [] };
+  const dice = new Dice(options.seed);
+  const end = performance.now() + options.minutes * 60_000;
+  const goesOn = () =>
+    performance.now() < end && total(tally) < options.kills && tally.violations.length === 0;
+  while (goesOn()) {
+    const world = newWorld();
+    let left = true;
+    try {
+      await oneWorld(world, dice, options, tally, goesOn);
+      left = tally.violations.length > 0;
+    } finally {
+      await endWorld(world, left && options.keep);
+      if (left && options.keep) options.say(`kept: ${world.W}`);
+    }
+  }
+  return tally;
+}
+
+export function total(tally: Tally): number {
+  return [...tally.kills.values()].reduce((sum, n) => sum + n, 0);
+}
+
+async function oneWorld(
+  world: World,
+  dice: Dice,
+  options: Options,
+  tally: Tally,
+  goesOn: () => boolean,
+): Promise<void> {
+  fillWorld(world);
+  writeAgents(world.W);
+  writeFileSync(join(world.W, "trace"), "");
+  const config = join(world.W, "home", ".config", "busbar");
+  mkdirSync(config, { recursive: true });
+  writeFileSync(join(config, "config.yaml"), "kill_grace_ms: 300\n");
+  const programs = new Programs(world, dice, {});
+  const keeper = programs.keep();
+  const person = new Person(world);
+  try {
+    for (let n = 1; n <= PLANS_PER_WORLD && goesOn(); n += 1)
+      await onePlan({ world, dice, options, tally, person, run: `r${n}` });
+  } finally {
+    person.close();
+    programs.stop();
+    await keeper;
+    tally.starts += programs.starts;
+  }
+  if (tally.violations.length === 0) tally.violations.push(...(await leftBehind(world)));
+}
+
+interface PlanWork {
+  world: World;
+  dice: Dice;
+  options: Options;
+  tally: Tally;
+  person: Person;
+  run: string;
+}
+
+async function onePlan(work: PlanWork): Promise<void> {
+  const { world, dice, options, tally, person, run } = work;
+  const planned = plannedTasks(world.W, run);
+  const before = lookAtCheckout(world);
+  const hardy = new Set(planned.filter((task) => task.hardy).map(({ spec }) => spec.id));
+  const storm = new Storm(world, dice, run, hardy);
+  const state: { tasks: readonly Task[]; run?: Run } = { tasks: [] };
+  const faults: string[] = [];
+  try {
+    const kills = killing(work, storm, state);
+    await person.submit(runSpec(run, join(world.repo, ".git"), world.git("rev-parse", "main"), planned));
+    await untilEnded(work, state);
+    await kills;
+    const calm = () => livingIn(world.W).every(({ kind }) => ["bus", "scheduler", "helper"].includes(kind));
+    await until("agents, checks and shims are gone", calm, SETTLE_MS);
+    const end = await until("the bus answers", () => person.look(run), SETTLE_MS);
+    faults.push(...(await violationsOf({ world, person, ...end, planned, before, hurt: storm.hurt })));
+  } catch (error) {
+    faults.push(`${(error as Error).stack ?? error}\n  ${stateWords(state.tasks)}\n  ${livingWords(world)}`);
+  }
+  tally.plans += 1;
+  for (const { target } of storm.kills) tally.kills.set(target, (tally.kills.get(target) ?? 0) + 1);
+  options.say(`${tally.plans} plans, ${total(tally)} kills, ${faults.length} violations`);
+  if (faults.length === 0) return;
+  tally.violations.push(...faults.map((fault) => `${run}: ${fault}`));
+  tally.violations.push(`seed ${options.seed}, plan ${tally.plans}; kills: ${killWords(storm.kills)}`);
+}
+
+/** Kills until the plan is over or has had its share. */
+async function killing(work: PlanWork, storm: Storm, state: { tasks: readonly Task[] }): Promise<void> {
+  const { dice } = work;
+  const over = () => state.tasks.length > 0 && state.tasks.every((task) => isOver(task));
+  const lost = ({ counts }: Task) => Math.max(counts.lost ?? 0, counts.infra ?? 0) >= MAX_LOSSES;
+  while (storm.kills.length < KILLS_PER_PLAN && !over() && !state.tasks.some(lost)) {
+    const [low, high] = dice.chance(SHORT_SHARE) ? SHORT_PAUSE_MS : PAUSE_MS;
+    await delay(dice.between(low, high));
+    if (!over()) storm.strike(state.tasks);
+  }
+}
+
+async function untilEnded(
+  { person, run }: PlanWork,
+  state: { tasks: readonly Task[]; run?: Run },
+): Promise<void> {
+  const limit = performance.now() + PLAN_LIMIT_MS;
+  while (!(state.tasks.length > 0 && state.tasks.every((task) => isOver(task)))) {
+    if (performance.now() > limit) throw new Error(`the plan did not end within ${PLAN_LIMIT_MS / 1000} s`);
+    const seen = await person.look(run);
+    if (seen) Object.assign(state, seen);
+    await delay(LOOK_EVERY_MS);
+  }
+}
+
+/** At an end that is not the person's turn to change. */
+function isOver({ spec, state }: Task): boolean {
+  if (state.name === "passed") return state.merged !== null;
+  if (state.name === "cancelled") return true;
+  if (state.name !== "blocked" || spec.id === "again") return false;
+  return state.needs.kind === "retries_used" || (state.needs.kind === "upstream" && spec.id === "stuck");
+}
+
+/** After `down`: no process, socket, lock, temporary file or clean place. */
+async function leftBehind(world: World): Promise<string[]> {
+  const { state_dir, runtime_dir } = world.endpoint();
+  const down = await world.down();
+  const faults = down.code === 0 ? [] : [`busctl down: exit ${down.code}: ${down.out}${down.err}`];
+  for (const { pid, command } of livingIn(world.W)) faults.push(`a process was left: ${pid} ${command}`);
+  for (const dir of [join(state_dir, "gate"), join(runtime_dir, "t")])
+    for (const name of readdirSync(dir)) faults.push(`left: ${join(dir, name)}`);
+  const find = `find ${state_dir} ${runtime_dir} repo/.git/busbar \\( -name '*.tmp' -o -name '*.new' -o -name '*.lock' -o -name '.output-*' -o -name '*.sock' -o -name '.*s' -type s \\) -not -path '*/work/*'`;
+  for (const path of world.sh(find).split("\n")) if (path !== "") faults.push(`left: ${path}`);
+  return faults;
+}
+
+function killWords(kills: readonly Kill[]): string {
+  return kills
+    .map(({ at, target, task, pids }) => `${at} ms ${target}${task ? ` of ${task}` : ""} (${pids.join(" ")})`)
+    .join("; ");
+}
+
+function stateWords(tasks: readonly Task[]): string {
+  return tasks
+    .filter((task) => !isOver(task))
+    .map(({ spec, state }) => `${spec.id}: ${JSON.stringify(state).slice(0, 200)}`)
+    .join("\n  ");
+}
+
+function livingWords(world: World): string {
+  return livingIn(world.W)
+    .map(({ pid, kind, command }) => `${pid} ${kind} ${command.slice(0, 80)}`)
+    .join("\n  ");
+}
