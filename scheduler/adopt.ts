@@ -20,7 +20,8 @@ import { openWorkspace, type Workspace } from "./workspace.ts";
 
 export type Adopted =
   | { kind: "watch"; attempt: Attempt; workspace: Workspace }
-  | { kind: "lost"; attempt: Attempt; why: string };
+  /** `innocent`: no agent had been started. */
+  | { kind: "lost"; attempt: Attempt; why: string; innocent: boolean };
 
 /** What to do with a running attempt of ours. Looks at the disk only. */
 export function adopt(kit: Kit, task: Task): Adopted | undefined {
@@ -35,13 +36,14 @@ export function adopt(kit: Kit, task: Task): Adopted | undefined {
     tokens: tokens ?? { shim: "", agent: "" },
     abort: new AbortController(),
   };
-  if (!tokens) return { kind: "lost", attempt, why: "the scheduler ended right after the claim" };
+  const lost = (why: string, innocent: boolean): Adopted => ({ kind: "lost", attempt, why, innocent });
+  if (!tokens) return lost("the scheduler ended right after the claim", true);
   if (readPidFile(join(dir, FILES.pid)) === "none" && !existsSync(join(dir, FILES.outbox)))
-    return { kind: "lost", attempt, why: "the scheduler ended before the agent was started" };
+    return lost("the scheduler ended before the agent was started", true);
   try {
     return { kind: "watch", attempt, workspace: openWorkspace(dir) };
   } catch (error) {
-    return { kind: "lost", attempt, why: `the workspace cannot be opened: ${String(error)}` };
+    return lost(`the workspace cannot be opened: ${String(error)}`, false);
   }
 }
 

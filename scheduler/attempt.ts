@@ -5,20 +5,24 @@
 // Cancelled or fenced by the bus: the processes are ended, what is on the disk is kept (harvest, capture), nothing is
 // reported. The scheduler ends (DETACH): agents go on under their shims; the next scheduler takes them over.
 
+import { join } from "node:path";
 import type { Outcome } from "../schemas/job.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import type { Canaries } from "./canary.ts";
 import type { CheckoutWatch } from "./checkout-watch.ts";
 import { Coalesced } from "./coalesced.ts";
 import { conclude } from "./conclude.ts";
+import { FILES } from "./dirs.ts";
 import { removeTree } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { type PidFile, readPidFile } from "./liveness.ts";
 import { type Prepared, prepare, StepFailed } from "./prepare.ts";
 import { DETACH } from "./processes.ts";
 import { publishOnRequest } from "./publish.ts";
 import { settleFailed, whileAway } from "./settle.ts";
 import { type Concluding, keep } from "./snapshot.ts";
+import { type Ended, explained, lookAtMachine } from "./trouble.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface AttemptWork {
@@ -62,8 +66,9 @@ export class AttemptRunner {
       if (!prepared) return;
       this.#workspace = prepared.workspace;
       await whileAway(kit, attempt, () => kit.bus.call("attempt_update", { ...attempt.ref, phase: "agent" }));
+      const before = await lookAtMachine(kit.stateDir);
       const outcome = await kit.processes.run(prepared.job, attempt.abort.signal);
-      await this.#end(prepared.workspace, outcome);
+      await this.#end(prepared.workspace, await explained(kit.stateDir, before, outcome));
     } catch (error) {
       await this.#failed(error);
     } finally {
@@ -72,10 +77,12 @@ export class AttemptRunner {
   }
 
   /** An attempt of an earlier scheduler whose agent has ended, or ends under its own shim. Never rejects. */
-  async resume(workspace: Workspace, outcome: Promise<Outcome> | Outcome): Promise<void> {
+  async resume(workspace: Workspace, outcome: Promise<Outcome>): Promise<void> {
     this.#workspace = workspace;
+    const { kit, attempt } = this.#work;
+    const before = { boot: bootOf(readPidFile(join(attempt.dir, FILES.pid))) };
     try {
-      await this.#end(workspace, await outcome);
+      await this.#end(workspace, await explained(kit.stateDir, before, await outcome));
     } catch (error) {
       await this.#failed(error);
     }
@@ -97,13 +104,13 @@ export class AttemptRunner {
     }
   }
 
-  async #end(workspace: Workspace, outcome: Outcome): Promise<void> {
+  async #end(workspace: Workspace, ended: Ended): Promise<void> {
     const at: Concluding = { ...this.#work, workspace };
     await this.#captures.idle();
     const { signal } = at.attempt.abort;
     if (signal.aborted) return await this.#keepOnly(at);
     try {
-      await conclude(at, outcome);
+      await conclude(at, ended);
     } catch (error) {
       // A cancel may come at any step; what is on the disk is kept all the same.
       if (signal.aborted && signal.reason !== DETACH) return await this.#keepOnly(at);
@@ -146,4 +153,9 @@ export class AttemptRunner {
       });
     }
   }
+}
+
+/** The boot in which a shim noted itself; "" when that is not known. */
+function bootOf(file: PidFile | "none" | "unknown"): string {
+  return typeof file === "object" ? (file.start_time.split(":")[0] ?? "") : "";
 }

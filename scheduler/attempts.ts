@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { BusbarError, isCode } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
 import { type AttemptRef, taskKey } from "../schemas/ids.ts";
-import type { Run, Task } from "../schemas/task.ts";
+import type { Evidence, Run, Task } from "../schemas/task.ts";
 import { adopt, clearChecks } from "./adopt.ts";
 import { AttemptRunner } from "./attempt.ts";
 import { Canaries } from "./canary.ts";
@@ -156,15 +156,16 @@ export class Attempts {
           const outcome = kit.processes.watch(job, attempt.abort.signal);
           this.#go(runner, () => runner.resume(found.workspace, outcome));
         } else {
-          this.#go(runner, () => this.#settleLost(attempt, found.why));
+          const said = evidence(found.why, found.innocent ? { machine: found.why } : {});
+          this.#go(runner, () => this.#settleLost(attempt, said));
         }
       }
   }
 
-  async #settleLost(attempt: Attempt, why: string): Promise<void> {
+  async #settleLost(attempt: Attempt, said: Evidence): Promise<void> {
     try {
       await endStrays(attempt.dir, this.#kit.config.kill_grace_ms);
-      await settleFailed(this.#kit, attempt, "lost", evidence(why));
+      await settleFailed(this.#kit, attempt, "lost", said);
     } catch (error) {
       this.#kit.log.error("a lost attempt could not be settled; its lease will end", {
         ...attempt.ref,

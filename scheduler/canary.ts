@@ -56,8 +56,8 @@ async function sing(kit: Kit, attempt: Attempt, task: Task, run: Run): Promise<C
     as: "canary",
     signal: attempt.abort.signal,
   });
-  if (result.kind === "fail") return { kind: "trusted" };
-  if (result.kind === "infra") return { kind: "unknown", why: result.evidence.summary };
+  if (result.kind === "fail" && !result.lost) return { kind: "trusted" };
+  if (result.kind !== "pass") return { kind: "unknown", why: result.evidence.summary };
   return {
     kind: "blind",
     why: `the gate stayed green on the canary (${file} with "${append.slice(0, 80)}" added)`,

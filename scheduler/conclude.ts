@@ -8,7 +8,6 @@
 // 6. Prove: acceptance and shallow checks on the captured tree in a clean place. The canary comes first.
 // 7. Passed goes to the train; red goes back with the end of the log.
 
-import type { Outcome } from "../schemas/job.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
 import type { Captured } from "./capture.ts";
 import { agentEnd, evidence } from "./evidence.ts";
@@ -19,9 +18,10 @@ import { scopeFaults } from "./scope.ts";
 import { scopeOf } from "./scope-rules.ts";
 import { type Settled, settle, settleFailed, settlePassed, whileAway } from "./settle.ts";
 import { type Concluding, keep } from "./snapshot.ts";
+import type { Ended } from "./trouble.ts";
 
 /** Rejects only with what makes going on impossible; the caller settles that as infra. */
-export async function conclude(at: Concluding, outcome: Outcome): Promise<Settled> {
+export async function conclude(at: Concluding, ended: Ended): Promise<Settled> {
   const { kit, attempt, run } = at;
   await phase(at, "capture");
   // The newest word of the bus: files asked for, versions published, grants.
@@ -31,13 +31,15 @@ export async function conclude(at: Concluding, outcome: Outcome): Promise<Settle
   const captured = await keep({ ...at, task });
   const snapshot = await publishCapture(kit, attempt, captured);
   if (task.state.name === "running" && task.state.wants) return settle(kit, attempt, { kind: "needs_files" });
-  const end = agentEnd(outcome);
+  const end = agentEnd(ended);
   if (end.kind === "failed") return settleFailed(kit, attempt, end.cause, end.evidence);
   const faults = faultsOf(task, run, captured);
   if (faults) return settleFailed(kit, attempt, "scope", await withStrays(at, faults));
   if (captured.changed.length === 0 || snapshot === null) {
     if (task.spec.no_changes === "ok") return settlePassed(kit, attempt, null);
-    const said = evidence("the agent ended with exit code 0 and changed no file", { log: outcome.log_tail });
+    const said = evidence("the agent ended with exit code 0 and changed no file", {
+      log: ended.outcome.log_tail,
+    });
     return settleFailed(kit, attempt, "no_changes", await withStrays(at, said));
   }
   return prove({ ...at, task }, snapshot);

@@ -1,9 +1,9 @@
 // What a person, and the next attempt, is told about a failure. Bounded; logs come redacted from the shim.
 
 import { BusbarError } from "../schemas/errors.ts";
-import type { Outcome } from "../schemas/job.ts";
 import { EVIDENCE_BYTES } from "../schemas/limits.ts";
 import type { Cause, Evidence } from "../schemas/task.ts";
+import { type Ended, machineFault } from "./trouble.ts";
 
 const MAX_EVIDENCE_PATHS = 50;
 const MAX_SUMMARY_CHARS = 1_000;
@@ -34,18 +34,25 @@ export function endOf(text: string): string {
 export function errorEvidence(step: string, error: unknown): Evidence {
   const text = error instanceof Error ? error.message : String(error);
   const code = error instanceof BusbarError ? ` (${error.code}: ${error.help})` : "";
-  return evidence(`${step}: ${text}${code}`);
+  const machine = machineFault(error);
+  return evidence(`${step}: ${text}${code}`, machine === undefined ? {} : { machine });
 }
 
 export type AgentEnd = { kind: "clean" } | { kind: "failed"; cause: Cause; evidence: Evidence };
 
 /** What the end of an agent's process means, before anybody looks at what it made. Exit 0 proves nothing. */
-export function agentEnd(outcome: Outcome): AgentEnd {
+export function agentEnd({ outcome, machine }: Ended): AgentEnd {
   const failed = (cause: Cause, summary: string): AgentEnd => ({
     kind: "failed",
     cause,
     evidence: evidence(summary, { log: outcome.log_tail, exit: outcome.exit }),
   });
+  /** Nobody's doing, as far as it goes; the bus counts what no fact of the machine explains. */
+  const innocent = (cause: "infra" | "lost", summary: string): AgentEnd => {
+    if (machine === undefined) return failed(cause, summary);
+    const said = { log: outcome.log_tail, exit: outcome.exit, machine };
+    return { kind: "failed", cause, evidence: evidence(`${summary} (${machine})`, said) };
+  };
   const after = `after ${(outcome.duration_ms / 1000).toFixed(1)} s`;
   switch (outcome.reason) {
     case "exit":
@@ -61,12 +68,12 @@ export function agentEnd(outcome: Outcome): AgentEnd {
     case "limit":
       return failed("limit", `the agent met a limit: ${outcome.detail ?? "see the log"}`);
     case "cancelled":
-      return failed("infra", `the agent was stopped from outside ${after}`);
+      return innocent("infra", `the agent was stopped from outside ${after}`);
     case "spawn_failed":
-      return failed("infra", `the agent could not be started: ${outcome.detail ?? "no reason was given"}`);
+      return innocent("infra", `the agent could not be started: ${outcome.detail ?? "no reason was given"}`);
     case "lost":
-      return failed("lost", `the agent's process was lost: ${outcome.detail ?? "nobody saw it end"}`);
+      return innocent("lost", `the agent's process was lost: ${outcome.detail ?? "nobody saw it end"}`);
     default:
-      return failed("infra", `the shim reported an unknown end: ${String(outcome.reason satisfies never)}`);
+      return innocent("infra", `the shim reported an unknown end: ${String(outcome.reason satisfies never)}`);
   }
 }

@@ -7,7 +7,7 @@
 //    HOME, TMPDIR, caches and PORT, one after the other. The first red ends it.
 // 3. Each verdict is recorded with the command, its exit and the tree that it ran on.
 // 4. The place is given back or removed. Logs stay with the attempt: checks/<n>-<name>.log.
-// 5. What is nobody's fault (infra) is tried again in a new place, at most twice. It never blames the task.
+// 5. What says nothing about the tree is tried again in a new place; gate.ts decides how often and what it means then.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -16,10 +16,11 @@ import type { Evidence, Run, Task, Verdict } from "../schemas/task.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
 import { jobBase, randomHex } from "./edges.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
-import { judge, type PlannedCheck } from "./gate.ts";
+import { afterTrouble, hintOf, judge, type PlannedCheck, type Trouble } from "./gate.ts";
 import { checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { DETACH } from "./processes.ts";
+import { type Ended, explained, isListening, lookAtMachine } from "./trouble.ts";
 
 export interface GateOrder {
   attempt: Attempt;
@@ -35,31 +36,55 @@ export interface GateOrder {
 
 export type GateResult =
   | { kind: "pass" }
-  | { kind: "fail"; check: string; evidence: Evidence }
+  /** `lost`: nobody saw a red verdict; the check was lost again and again, by its own doing. */
+  | { kind: "fail"; check: string; evidence: Evidence; lost?: true }
   | { kind: "infra"; evidence: Evidence };
 
-/** Tries after the first, when nothing was said about the tree. */
-const INFRA_RETRIES = 2;
+/** A pass of the gate that ended in trouble: red (`verdict: fail`) with a hint, or without a verdict. */
+interface Troubled {
+  kind: "trouble";
+  trouble: Trouble;
+  verdict: "fail" | "infra";
+  check: string;
+  evidence: Evidence;
+}
+
+type PassResult = Exclude<GateResult, { kind: "infra" }> | Troubled;
 
 /** Never rejects but for an abort of `signal`. */
 export async function runGate(kit: Kit, order: GateOrder): Promise<GateResult> {
   if (order.checks.length === 0) return { kind: "pass" };
-  let result: GateResult = { kind: "infra", evidence: evidence("no check was run") };
-  for (let go = 0; go <= INFRA_RETRIES; go += 1) {
-    result = await onePass(kit, order);
+  const troubles: Trouble[] = [];
+  for (;;) {
+    const result = await onePass(kit, order);
     order.signal.throwIfAborted();
-    if (result.kind !== "infra") return result;
-    kit.log.warn("checks met trouble that says nothing about the tree", {
-      ...order.attempt.ref,
-      tree: order.tree,
-      go,
-      why: result.evidence.summary,
-    });
+    if (result.kind !== "trouble") return result;
+    troubles.push(result.trouble);
+    const { evidence: said, check } = result;
+    switch (afterTrouble(troubles)) {
+      case "infra":
+        return { kind: "infra", evidence: said };
+      case "fail":
+        return result.verdict === "fail"
+          ? { kind: "fail", check, evidence: said }
+          : { kind: "fail", check, evidence: lostAgain(said, troubles.length), lost: true };
+      case "again":
+        kit.log.warn("checks met trouble that says nothing about the tree", {
+          ...order.attempt.ref,
+          tree: order.tree,
+          go: troubles.length,
+          why: said.summary,
+        });
+    }
   }
-  return result;
 }
 
-async function onePass(kit: Kit, order: GateOrder): Promise<GateResult> {
+function lostAgain(said: Evidence, times: number): Evidence {
+  const why = `${times} times in a row, and no fact of the machine explains it: what it runs ends its own supervisor`;
+  return { ...said, summary: `${said.summary}, ${why}` };
+}
+
+async function onePass(kit: Kit, order: GateOrder): Promise<PassResult> {
   const { attempt, run } = order;
   const dir = gateDir(kit.stateDir, attempt.ref, randomHex(kit.random, 6));
   const lease = kit.ports.lease();
@@ -85,11 +110,12 @@ async function onePass(kit: Kit, order: GateOrder): Promise<GateResult> {
       port: lease.port,
     };
     const result = await inPlace(kit, order, at, () => kit.places.renew({ ...place, dir }));
-    keep = result.kind !== "infra";
+    keep = result.kind !== "trouble";
     return result;
   } catch (error) {
     order.signal.throwIfAborted();
-    return { kind: "infra", evidence: errorEvidence("making a clean place for the checks", error) };
+    const said = errorEvidence("making a clean place for the checks", error);
+    return { kind: "trouble", trouble: "fact", verdict: "infra", check: "", evidence: said };
   } finally {
     lease.release();
     if (order.signal.reason !== DETACH) kit.places.give({ dir }, keep);
@@ -101,7 +127,7 @@ async function inPlace(
   order: GateOrder,
   place: JobPlace,
   renew: () => Promise<void>,
-): Promise<GateResult> {
+): Promise<PassResult> {
   for (const [i, check] of [...setupChecks(order), ...order.checks].entries()) {
     if (i > 0) await renew();
     const result = await runCheck(kit, order, place, check);
@@ -133,15 +159,17 @@ export async function runCheck(
   order: Pick<GateOrder, "attempt" | "task" | "tree" | "as" | "signal">,
   place: JobPlace,
   check: PlannedCheck,
-): Promise<GateResult> {
+): Promise<PassResult> {
   const { attempt, task, tree } = order;
   const logDir = join(attempt.dir, "checks");
   makePrivateDir(logDir);
   const n = nextNumber(logDir);
   const job = checkJob(jobBase(kit), place, { ...check, n, logDir }, task.spec.env);
-  const outcome = await kit.processes.run(job, order.signal);
+  const before = await lookAtMachine(kit.stateDir);
+  const ended = await explained(kit.stateDir, before, await kit.processes.run(job, order.signal));
   order.signal.throwIfAborted();
-  const judged = judge(check, outcome);
+  const { outcome, machine } = ended;
+  const judged = judge(check, outcome, { machine, takenPort: takenPort(ended) });
   const verdict: Verdict = {
     check: check.name,
     tier: order.as ?? check.tier,
@@ -153,11 +181,23 @@ export async function runCheck(
     summary: judged.summary,
   };
   await kit.bus.call("record_verdict", { ...attempt.ref, verdict });
-  if (judged.verdict === "pass") return { kind: "pass" };
-  const said = evidence(judged.summary, { log: outcome.log_tail, check: check.name, exit: outcome.exit });
-  return judged.verdict === "fail"
-    ? { kind: "fail", check: check.name, evidence: said }
-    : { kind: "infra", evidence: said };
+  const { verdict: value, trouble } = judged;
+  if (value === "pass") return { kind: "pass" };
+  const said = evidence(judged.summary, {
+    log: outcome.log_tail,
+    check: check.name,
+    exit: outcome.exit,
+    ...(machine !== undefined && value === "infra" ? { machine } : {}),
+  });
+  if (trouble === undefined) return { kind: "fail", check: check.name, evidence: said };
+  return { kind: "trouble", trouble, verdict: value, check: check.name, evidence: said };
+}
+
+/** The port that a red check found taken, if somebody holds it still. */
+function takenPort({ outcome }: Ended): number | undefined {
+  if (outcome.reason !== "exit" || outcome.exit === 0) return undefined;
+  const port = hintOf(outcome)?.port;
+  return port !== undefined && isListening(port) ? port : undefined;
 }
 
 /** One more than the highest number in use. */

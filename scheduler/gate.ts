@@ -6,9 +6,11 @@
 // 3. Canary (once per run): all tiers on a tree broken on purpose. The first red is what is wanted.
 // 4. Cheap first: the order above, and the order of the plan inside a tier. The first red ends the rest.
 // 5. The definition comes from the plan as submitted; nothing in a candidate's tree can change it.
-// 6. Verdict: exit 0 is pass. Any other end of the command is fail. infra is what says nothing about the tree: the
-//    command could not be started, its shim was lost or stopped, the machine had no port or no space left
-//    (case 52 gate-not-isolated). infra is tried again and never blames the task.
+// 6. Verdict: exit 0 is pass. Any other end of the command is fail. infra is what says nothing about the tree, and it
+//    needs a fact that we established ourselves: the command could not be started, its shim was lost or stopped, the
+//    disk is full, the port that it wanted is taken (case 52 gate-not-isolated). What a log says is a hint and no fact.
+// 7. Trouble (infra, or red with a hint) is looked at again in a new place; `afterTrouble` says how often, and what it
+//    means when it does not end.
 
 import type { Outcome } from "../schemas/job.ts";
 import { acceptanceName } from "../schemas/proof.ts";
@@ -76,42 +78,104 @@ function tierOf(gate: Gate | undefined, tier: "shallow" | "middle" | "deep"): Pl
   }));
 }
 
+/** Why the end of a check may say nothing about the tree. */
+export type Trouble =
+  /** Nobody saw it end. It may have killed its own shim. */
+  | "lost"
+  /** Red, and its log has words of a machine in trouble. */
+  | "hint"
+  /** A fact of the machine, or of ours, that no check can bring about alone. */
+  | "fact";
+
 export interface Judged {
   verdict: Verdict["verdict"];
   /** One sentence that names the fact. */
   summary: string;
+  trouble?: Trouble;
+}
+
+/** What was established beside the outcome. */
+export interface GateFacts {
+  /** Of trouble.ts. */
+  machine?: string | undefined;
+  /** The port of the hint, when somebody listens there now that the check has ended. */
+  takenPort?: number | undefined;
 }
 
 /** Words of the machine, not of the project: a port or the disk was taken. */
-const MACHINE_TROUBLE = /^.*\b(EADDRINUSE|ENOSPC|EMFILE|ENFILE)\b.*$/m;
+const MACHINE_WORDS = /^.*\b(EADDRINUSE|ENOSPC|EMFILE|ENFILE)\b.*$/m;
 
-export function judge(check: Pick<PlannedCheck, "name" | "timeout_s">, outcome: Outcome): Judged {
+/** The line of a red check's log that hints at the machine, and the port that it names. */
+export function hintOf(outcome: Pick<Outcome, "log_tail">): { line: string; port?: number } | undefined {
+  const line = MACHINE_WORDS.exec(outcome.log_tail)?.[0].trim().slice(0, 300);
+  if (line === undefined) return undefined;
+  const port = line.includes("EADDRINUSE") ? Number(/(?:\D|^)(\d{2,5})\D*$/.exec(line)?.[1]) : Number.NaN;
+  return port > 0 && port < 65_536 ? { line, port } : { line };
+}
+
+export function judge(
+  check: Pick<PlannedCheck, "name" | "timeout_s">,
+  outcome: Outcome,
+  facts: GateFacts = {},
+): Judged {
+  const fail = (summary: string): Judged => ({ verdict: "fail", summary: `${check.name} ${summary}` });
+  const infra = (trouble: Trouble, summary: string): Judged => ({ verdict: "infra", summary, trouble });
   switch (outcome.reason) {
-    case "exit": {
-      if (outcome.exit === 0) return { verdict: "pass", summary: "" };
-      const trouble = MACHINE_TROUBLE.exec(outcome.log_tail)?.[0];
-      if (trouble !== undefined)
-        return {
-          verdict: "infra",
-          summary: `${check.name} met trouble of the machine: ${trouble.trim().slice(0, 300)}`,
-        };
-      return { verdict: "fail", summary: `${check.name} ended with exit code ${outcome.exit}` };
-    }
+    case "exit":
+      return outcome.exit === 0 ? { verdict: "pass", summary: "" } : judgeRed(check, outcome, facts);
     case "signal":
-      return { verdict: "fail", summary: `${check.name} was ended by ${outcome.signal ?? "a signal"}` };
+      return fail(`was ended by ${outcome.signal ?? "a signal"}`);
     case "timeout":
-      return { verdict: "fail", summary: `${check.name} did not end within ${check.timeout_s} s` };
+      return fail(`did not end within ${check.timeout_s} s`);
     case "memory":
-      return { verdict: "fail", summary: `${check.name} used up its memory` };
+      return fail("used up its memory");
     case "limit":
-      return { verdict: "fail", summary: `${check.name} met a limit: ${outcome.detail ?? "see its log"}` };
+      return fail(`met a limit: ${outcome.detail ?? "see its log"}`);
     case "spawn_failed":
-      return { verdict: "infra", summary: `${check.name} could not be started: ${outcome.detail ?? ""}` };
+      return infra("fact", `${check.name} could not be started: ${outcome.detail ?? ""}`);
     case "cancelled":
-      return { verdict: "infra", summary: `${check.name} was stopped from outside` };
+      return infra("fact", `${check.name} was stopped from outside`);
     case "lost":
-      return { verdict: "infra", summary: `nobody saw the end of ${check.name}` };
+      return infra(
+        facts.machine === undefined ? "lost" : "fact",
+        `nobody saw the end of ${check.name}${facts.machine === undefined ? "" : `: ${facts.machine}`}`,
+      );
     default:
-      return { verdict: "infra", summary: `unknown end ${String(outcome.reason satisfies never)}` };
+      return infra("fact", `unknown end ${String(outcome.reason satisfies never)}`);
   }
+}
+
+function judgeRed(check: Pick<PlannedCheck, "name">, outcome: Outcome, facts: GateFacts): Judged {
+  const ended = `${check.name} ended with exit code ${outcome.exit}`;
+  if (facts.machine !== undefined)
+    return { verdict: "infra", trouble: "fact", summary: `${ended} while ${facts.machine}` };
+  const hint = hintOf(outcome);
+  if (hint === undefined) return { verdict: "fail", summary: ended };
+  if (facts.takenPort !== undefined)
+    return {
+      verdict: "infra",
+      trouble: "fact",
+      summary: `${ended}; port ${facts.takenPort} is taken: ${hint.line}`,
+    };
+  return {
+    verdict: "fail",
+    trouble: "hint",
+    summary: `${ended}; its log names trouble of the machine, no fact confirms it: ${hint.line}`,
+  };
+}
+
+/** Passes of a gate that may end in trouble before it ends the gate. */
+const MAX_TROUBLES = 3;
+/** A red check with a hint is run once more. */
+const MAX_HINTS = 2;
+
+/**
+ * What the troubles of one gate on one tree mean, the newest last. A check that is lost each time, while there is no
+ * fact of the machine, ends its own shim: that is a failure like any other. Table-tested.
+ */
+export function afterTrouble(troubles: readonly Trouble[]): "again" | "fail" | "infra" {
+  if (troubles.at(-1) === "hint" && troubles.filter((one) => one === "hint").length >= MAX_HINTS)
+    return "fail";
+  if (troubles.length < MAX_TROUBLES) return "again";
+  return troubles.includes("fact") ? "infra" : "fail";
 }

@@ -64,6 +64,8 @@ export const RECONNECT_MAX_MS = 5_000;
 /** S5: default time of one attempt. */
 export const DEFAULT_TIMEOUT_S = 600;
 export const MAX_TIMEOUT_S = 24 * 3600;
+/** A shim alone takes longer than a shorter limit to start anything. */
+export const MIN_TIMEOUT_S = 1;
 /** Between TERM and KILL. */
 export const KILL_GRACE_MS = 5_000;
 /** The same for what a process left behind when it ended by itself: `status.done` is due within 1 s (W10). */
@@ -83,6 +85,11 @@ export const EVIDENCE_BYTES = 8 * 1024;
 export const DEFAULT_RETRIES = 3;
 /** Causes that are nobody's fault (infra, lost, rate_limited) are tried again at most this often. */
 export const MAX_INNOCENT_RETRIES = 10;
+/** Of these, ends that nothing explains (infra, lost) are free so often; each further one counts as a failed try. */
+export const FREE_LOSSES = 2;
+/** Trouble of the machine: at least so many other attempts were hit too, so close in time. */
+export const WIDESPREAD_OTHERS = 2;
+export const WIDESPREAD_MS = 30_000;
 /** S6: pause before try n+1 = base * factor^n, with jitter of +-20 %. */
 export const RETRY_BASE_MS = 1_000;
 export const RETRY_FACTOR = 1.5;

@@ -183,6 +183,8 @@ export const Evidence = z.strictObject({
   landed_since: z.array(z.string()).default([]),
   check: z.string().optional(),
   exit: z.int().nullable().optional(),
+  /** A fact of the machine, established by the scheduler, that explains an innocent end (bus/state/innocence.ts). */
+  machine: z.string().optional(),
 });
 export type Evidence = z.infer<typeof Evidence>;
 

@@ -1,12 +1,19 @@
 // Decisions at the end of an attempt: settle, retry policy, landing, lost leases, back-off over. Pure.
 //
 // A failure:  failed -> retrying while tries are left for its cause, else blocked{retries_used} with the evidence.
-//             Innocent causes (infra, lost, rate_limited) have their own bound and never use up the spec's retries (S6).
+//             Innocent causes (infra, lost, rate_limited) have their own bound and never use up the spec's retries (S6),
+//             as long as the task is not found to bring them about itself (innocence.ts).
 // Pause before try n+1: RETRY_BASE_MS * RETRY_FACTOR^n, at most RETRY_MAX_MS, +-20 % so that many do not return at once.
 
 import { BusbarError } from "../../schemas/errors.ts";
 import { type AttemptRef, showId, taskKey } from "../../schemas/ids.ts";
-import { MAX_INNOCENT_RETRIES, RETRY_BASE_MS, RETRY_FACTOR, RETRY_MAX_MS } from "../../schemas/limits.ts";
+import {
+  FREE_LOSSES,
+  MAX_INNOCENT_RETRIES,
+  RETRY_BASE_MS,
+  RETRY_FACTOR,
+  RETRY_MAX_MS,
+} from "../../schemas/limits.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Random } from "../../schemas/ports.ts";
 import { requiredChecks, unproven } from "../../schemas/proof.ts";
@@ -14,6 +21,7 @@ import { CAUSES, type Cause, type Evidence, INNOCENT_CAUSES, type Task } from ".
 import { blockDownstream, openDeps, readyAfter, readyAmong } from "./cascade.ts";
 import { over } from "./decide-attempt.ts";
 import { type Draft, newestAttempt } from "./draft.ts";
+import { countedLosses, isDoubted, lossesOf, neighboursOf } from "./innocence.ts";
 import { stateWords } from "./task-machine.ts";
 
 type Settle = Parsed<"settle_attempt">;
@@ -99,21 +107,33 @@ export function fail(d: Draft, task: Task, cause: Cause, proof: Evidence, random
 export function afterFailure(d: Draft, task: Task, random: Random): void {
   if (task.state.name !== "failed") return;
   const { cause, evidence: proof } = task.state;
-  const tries = triesUsed(task, cause);
-  const bound = INNOCENT_CAUSES.has(cause) ? MAX_INNOCENT_RETRIES : task.spec.retries;
+  const { tries, bound, doubted } = triesUsed(d, task, cause);
+  const said = doubted ? withDoubt(proof) : proof;
   if (tries > bound) {
-    const needs = { kind: "retries_used", cause, evidence: proof } as const;
+    const needs = { kind: "retries_used", cause, evidence: said } as const;
     blockDownstream(d, d.emitTask(task, { type: "task.blocked", needs }));
     return;
   }
   const not_before = new Date(d.now + backOff(tries - 1, random)).toISOString();
-  d.emitTask(task, { type: "task.retrying", not_before, cause, evidence: proof });
+  d.emitTask(task, { type: "task.retrying", not_before, cause, evidence: said });
 }
 
 /** Failed tries that count against the same bound as `cause`: all bad work together, each innocent cause by itself. */
-function triesUsed(task: Task, cause: Cause): number {
-  if (INNOCENT_CAUSES.has(cause)) return task.counts[cause] ?? 0;
-  return CAUSES.filter((c) => !INNOCENT_CAUSES.has(c)).reduce((sum, c) => sum + (task.counts[c] ?? 0), 0);
+function triesUsed(d: Draft, task: Task, cause: Cause): { tries: number; bound: number; doubted: boolean } {
+  const all = lossesOf(task);
+  const neighbours = () => neighboursOf(d.tasks(task.run), task.spec.id);
+  const losses = countedLosses(all, neighbours);
+  const doubted = isDoubted(cause) && losses > countedLosses(all.slice(0, -1), neighbours);
+  if (INNOCENT_CAUSES.has(cause) && !doubted)
+    return { tries: task.counts[cause] ?? 0, bound: MAX_INNOCENT_RETRIES, doubted };
+  const bad = CAUSES.filter((c) => !INNOCENT_CAUSES.has(c));
+  const tries = bad.reduce((sum, c) => sum + (task.counts[c] ?? 0), losses);
+  return { tries, bound: task.spec.retries, doubted };
+}
+
+function withDoubt(proof: Evidence): Evidence {
+  const why = `no fact of the machine explains it and no other task was hit: after ${FREE_LOSSES} such ends it counts as a failed try`;
+  return { ...proof, summary: `${proof.summary}; ${why}` };
 }
 
 /** Milliseconds to wait after `n` earlier failures. */

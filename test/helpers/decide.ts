@@ -5,7 +5,7 @@ import { submit } from "../../bus/state/decide-run.ts";
 import { land, settle } from "../../bus/state/decide-settle.ts";
 import type { Draft } from "../../bus/state/draft.ts";
 import type { AttemptRef } from "../../schemas/ids.ts";
-import type { Cause, TaskSpec, TaskState } from "../../schemas/task.ts";
+import type { Cause, Evidence, TaskSpec, TaskState } from "../../schemas/task.ts";
 import { HALF, oid, runSpec } from "./state.ts";
 
 export const at = (d: Draft, task: string): TaskState => d.mustTask("r", task).state;
@@ -29,10 +29,10 @@ export function go(d: Draft, task: string): AttemptRef {
 }
 
 /** The attempt at work fails; claims first where none is. */
-export function fails(d: Draft, task: string, cause: Cause): void {
+export function fails(d: Draft, task: string, cause: Cause, more: Partial<Evidence> = {}): void {
   const s = at(d, task);
   const ref = s.name === "running" ? { run: "r", task, attempt: s.attempt } : go(d, task);
-  const evidence = { summary: cause, log: "", paths: [], landed_since: [] };
+  const evidence = { summary: cause, log: "", paths: [], landed_since: [], ...more };
   settle(d, { ...ref, result: { kind: "failed", cause, evidence } }, HALF);
 }
 

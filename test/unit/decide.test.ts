@@ -65,15 +65,19 @@ test("S6: the pause grows by 1.5 up to its bound, with at most 20 % of jitter ei
 
 test("S6: infra, lost and rate_limited never use up the retries for bad work, but have a bound", () => {
   const d = draftWith([taskSpec("a", { retries: 0 })]);
+  const machine = { machine: "the disk is full" };
   for (let n = 0; n < MAX_INNOCENT_RETRIES; n++) {
-    fails(d, "a", "infra");
+    fails(d, "a", "infra", machine);
     assert.equal(at(d, "a").name, "retrying");
     go(d, "a");
   }
-  fails(d, "a", "lost");
+  fails(d, "a", "lost", machine);
   assert.equal(at(d, "a").name, "retrying", "each innocent cause by itself");
   go(d, "a");
-  fails(d, "a", "infra");
+  fails(d, "a", "rate_limited");
+  assert.equal(at(d, "a").name, "retrying");
+  go(d, "a");
+  fails(d, "a", "infra", machine);
   assert.equal(at(d, "a").name, "blocked");
 });
 

@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
-import { agentEnd } from "../../scheduler/evidence.ts";
-import { checksFor, judge } from "../../scheduler/gate.ts";
+import { agentEnd, errorEvidence } from "../../scheduler/evidence.ts";
+import { afterTrouble, checksFor, hintOf, judge, type Trouble } from "../../scheduler/gate.ts";
 import { madeUp } from "../../scheduler/processes.ts";
+import { isListening, troubleBetween } from "../../scheduler/trouble.ts";
+import { ioError } from "../../schemas/errors.ts";
 import type { Outcome } from "../../schemas/job.ts";
 import { systemClock } from "../../schemas/ports.ts";
 import { Gate } from "../../schemas/task.ts";
@@ -68,18 +72,98 @@ test("verdict: exit 0 is pass, every other end of the command is fail, what says
     assert.equal(verdict({ reason }), "infra", reason);
 });
 
+test("words in a log decide nothing: red stays red, and the line is told as a hint", () => {
+  for (const word of ["ENOSPC", "EADDRINUSE", "EMFILE", "ENFILE"]) {
+    const log_tail = `ran 3\nError: ${word}: no such luck\n`;
+    const judged = judge({ name: "c", timeout_s: 5 }, outcome({ exit: 1, log_tail }));
+    assert.deepEqual([judged.verdict, judged.trouble], ["fail", "hint"], word);
+    assert.match(judged.summary, new RegExp(`no fact confirms it: Error: ${word}`));
+  }
+});
+
 test("case 52 gate-not-isolated: a port that is taken is reported with its line and not blamed on the change", () => {
-  const judged = judge(
-    { name: "c", timeout_s: 5 },
-    outcome({ exit: 1, log_tail: "ran 3\nError: listen EADDRINUSE: 34711\n" }),
-  );
+  const red = outcome({
+    exit: 1,
+    log_tail: "ran 3\nError: listen EADDRINUSE: address already in use :::34711\n",
+  });
+  assert.deepEqual(hintOf(red)?.port, 34711);
+  const judged = judge({ name: "c", timeout_s: 5 }, red, { takenPort: 34711 });
   assert.equal(judged.verdict, "infra");
-  assert.match(judged.summary, /listen EADDRINUSE: 34711/);
+  assert.match(judged.summary, /port 34711 is taken: Error: listen EADDRINUSE/);
+});
+
+test("a fact of the machine excuses a red check and a lost one, and nothing else", () => {
+  const facts = { machine: "the disk is full" };
+  const of = (more: Partial<Outcome>) => {
+    const { verdict, trouble } = judge({ name: "c", timeout_s: 5 }, outcome(more), facts);
+    return `${verdict} ${trouble ?? ""}`.trim();
+  };
+  assert.equal(of({ exit: 0 }), "pass");
+  assert.equal(of({ exit: 1 }), "infra fact");
+  assert.equal(of({ reason: "lost" }), "infra fact");
+  assert.equal(of({ reason: "timeout" }), "fail");
+});
+
+const TROUBLES: readonly (readonly [troubles: string, answer: ReturnType<typeof afterTrouble>])[] = [
+  ["lost", "again"],
+  ["lost lost", "again"],
+  ["lost lost lost", "fail"],
+  ["lost fact lost", "infra"],
+  ["fact", "again"],
+  ["fact fact", "again"],
+  ["fact fact fact", "infra"],
+  ["hint", "again"],
+  ["hint hint", "fail"],
+  ["fact hint", "again"],
+  ["hint fact hint", "fail"],
+  ["hint lost lost", "fail"],
+  ["fact fact lost", "infra"],
+];
+for (const [troubles, answer] of TROUBLES)
+  test(`troubles of one gate: ${troubles}: ${answer}`, () => {
+    assert.equal(afterTrouble(troubles.split(" ") as Trouble[]), answer);
+  });
+
+test("what the machine had between two looks", () => {
+  const well = { boot: "b", oomKills: 1, free: 1e9, inodes: 10 };
+  const table: [Partial<typeof well>, Partial<typeof well>, RegExp | undefined][] = [
+    [well, {}, undefined],
+    [{}, {}, undefined],
+    [well, { boot: "c" }, /started anew/],
+    [{ ...well, boot: "" }, {}, undefined],
+    [well, { boot: "" }, undefined],
+    [well, { oomKills: 3 }, /killed 2 processes for want of memory/],
+    [well, { free: 4096 }, /disk is full \(4096 bytes/],
+    [well, { inodes: 0 }, /no inode left/],
+  ];
+  for (const [before, after, words] of table) {
+    const got = troubleBetween(before, { ...well, ...after });
+    if (words === undefined) assert.equal(got, undefined, JSON.stringify([before, after]));
+    else assert.match(got ?? "", words);
+  }
+});
+
+test("an error of ours holds a fact only when the system said so to us", () => {
+  const errno = (code: string) => Object.assign(new Error(code), { code });
+  assert.match(errorEvidence("s", ioError("writing", "/x", errno("ENOSPC"))).machine ?? "", /ENOSPC/);
+  assert.equal(errorEvidence("s", ioError("writing", "/x", errno("EISDIR"))).machine, undefined);
+  assert.equal(errorEvidence("s", new Error("git said ENOSPC")).machine, undefined);
+});
+
+test("somebody listens at a port, or nobody", async (t) => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  assert.equal(isListening(port), true);
+  server.close();
+  await once(server, "close");
+  assert.equal(isListening(port), false);
 });
 
 test("S6: the end of an agent maps to a cause; exit 0 alone proves nothing", () => {
   const cause = (more: Partial<Outcome>) => {
-    const end = agentEnd(outcome(more));
+    const end = agentEnd({ outcome: outcome(more) });
     return end.kind === "failed" ? end.cause : end.kind;
   };
   assert.equal(cause({ exit: 0 }), "clean");
