@@ -13,6 +13,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
 import { jsonLog, type Log, systemClock } from "../schemas/ports.ts";
+import { startFailure } from "./client/last-words.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
 import { gitAnchor } from "./git-anchor.ts";
@@ -143,10 +144,7 @@ process.stderr.on("error", () => {});
 main(process.argv.slice(2)).then(
   () => process.exit(0),
   (error: unknown) => {
-    const known = error instanceof BusbarError;
-    const text = known ? `${error.code}: ${error.message}\n${error.help}` : (error as Error).stack;
-    process.stderr.write(`busd: ${text}\n`, () =>
-      process.exit(known ? (EXITS[error.code] ?? 1) : EXIT_FAULT),
-    );
+    const exit = error instanceof BusbarError ? (EXITS[error.code] ?? 1) : EXIT_FAULT;
+    process.stderr.write(startFailure("busd", error), () => process.exit(exit));
   },
 );

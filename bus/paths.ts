@@ -9,8 +9,10 @@
 
 import { createHash } from "node:crypto";
 import {
+  accessSync,
   chmodSync,
   closeSync,
+  constants,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -92,7 +94,10 @@ function stateRoot(env: Env): string {
   // The XDG rule: a relative value counts as unset.
   if (env.XDG_STATE_HOME && isAbsolute(env.XDG_STATE_HOME)) return join(env.XDG_STATE_HOME, "busbar");
   const home = absolute(env, "HOME");
-  if (!home) throw new BusbarError("USAGE", "finding the state directory: HOME is not set");
+  if (!home)
+    throw new BusbarError("USAGE", "finding the state directory: HOME is not set", {
+      help: "Set HOME, or BUSBAR_STATE_DIR.",
+    });
   return join(home, ".local", "state", "busbar");
 }
 
@@ -107,8 +112,9 @@ function runtimeRoot(env: Env, uid: number): string {
 function absolute(env: Env, name: string): string | undefined {
   const value = env[name];
   if (!value) return undefined;
-  if (!isAbsolute(value)) throw new BusbarError("USAGE", `${name} must be an absolute path, not "${value}"`);
-  return value;
+  if (isAbsolute(value)) return value;
+  const help = `Set ${name} to a path that begins with /, or unset it.`;
+  throw new BusbarError("USAGE", `${name} must be an absolute path, not "${value}"`, { help });
 }
 
 /** The socket of one attempt: short, and fit for every id. */
@@ -128,29 +134,52 @@ export function checkSocketPath(path: string): string {
   );
 }
 
-/** Makes the directories of the bus, each closed to others. Throws UNSAFE_DIRECTORY or IO. */
+/** Makes the directories of the bus, each closed to others. Throws UNSAFE_DIRECTORY, DIRECTORY_UNUSABLE. */
 export function makeDirectories(paths: BusPaths, uid: number): void {
   const userDir = dirname(paths.runtime);
-  for (const dir of [paths.state, userDir, paths.runtime, paths.tokens, join(paths.runtime, "t")])
+  for (const dir of [
+    paths.state,
+    join(paths.state, "bus"),
+    userDir,
+    paths.runtime,
+    paths.tokens,
+    join(paths.runtime, "t"),
+  ])
     makePrivateDir(dir, uid);
+  const dir = dirname(paths.lock);
   try {
-    mkdirSync(dirname(paths.lock), { recursive: true, mode: 0o700 });
+    makeDirs(dir);
+    checkUsable(dir);
   } catch (error) {
-    throw ioError("creating", dirname(paths.lock), error);
+    throw unusable(
+      dir,
+      error,
+      "The lock of the bus lies in the git directory: you must be able to write there.",
+    );
   }
 }
 
 /**
  * A directory of ours with mode 0700, made if absent. One that a stranger owns, that is a link, or that others
  * could write to is refused: what lies in it cannot be trusted. One that others could only read is closed.
+ * Throws UNSAFE_DIRECTORY; DIRECTORY_UNUSABLE where it cannot be made, looked at or written in.
  */
 export function makePrivateDir(dir: string, uid: number): void {
   try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    makeDirs(dir);
+    checkPrivate(dir, uid);
+    checkUsable(dir);
   } catch (error) {
-    const stat = lstatSync(dir, { throwIfNoEntry: false });
-    if (!stat || stat.isDirectory()) throw ioError("creating the directory", dir, error);
+    throw error instanceof BusbarError ? error : unusable(dir, error);
   }
+}
+
+/** The dot makes a file at this place ENOTDIR, and asks a read-only file system too. */
+function checkUsable(dir: string): void {
+  accessSync(`${dir}/.`, constants.R_OK | constants.W_OK | constants.X_OK);
+}
+
+function checkPrivate(dir: string, uid: number): void {
   const stat = lstatSync(dir);
   const refuse = (why: string) => new BusbarError("UNSAFE_DIRECTORY", `${dir} ${why}`, { path: dir });
   if (stat.isSymbolicLink()) throw refuse("is a symbolic link");
@@ -161,6 +190,54 @@ export function makePrivateDir(dir: string, uid: number): void {
   if ((parent.mode & 0o002) !== 0 && (parent.mode & 0o1000) === 0)
     throw refuse("lies in a directory where others may rename it (world-writable, not sticky)");
   if ((stat.mode & 0o777) !== 0o700) chmodSync(dir, 0o700);
+}
+
+/** Not `recursive: true` of mkdir: where a directory cannot be made (/proc/x/y), Node tries again for ever. */
+function makeDirs(dir: string): void {
+  for (let again = false; ; again = true) {
+    try {
+      mkdirSync(dir, { mode: 0o700 });
+      return;
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === "EEXIST") return;
+      if (code !== "ENOENT" || again || dirname(dir) === dir) throw error;
+    }
+    makeDirs(dirname(dir));
+  }
+}
+
+/** Says in words what is in the way, and where: the nearest thing above `dir` that can be looked at. */
+function unusable(dir: string, cause: unknown, help?: string): BusbarError {
+  const errno = (cause as NodeJS.ErrnoException | undefined)?.code ?? String(cause);
+  const at = nearestThere(dir);
+  const words: Record<string, string> = {
+    ENOTDIR: `${at} is not a directory`,
+    ELOOP: `the symbolic link ${at} leads in a circle`,
+    EACCES: `no permission at ${at}`,
+    EPERM: `no permission at ${at}`,
+    EROFS: `${at} is read-only`,
+    ENOENT: `nothing can be made in ${at}`,
+    ENOSPC: `no room left at ${at}`,
+    EDQUOT: `no room left at ${at}`,
+    ENAMETOOLONG: "the name is too long",
+  };
+  const why = words[errno] === undefined ? errno : `${words[errno]} (${errno})`;
+  const facts = { path: dir, at, errno, ...(help === undefined ? {} : { help }) };
+  return new BusbarError("DIRECTORY_UNUSABLE", `the directory ${dir} cannot be used: ${why}`, facts, {
+    cause,
+  });
+}
+
+function nearestThere(dir: string): string {
+  for (let at = dir; ; at = dirname(at)) {
+    try {
+      lstatSync(at);
+      return at;
+    } catch {
+      if (dirname(at) === at) return at;
+    }
+  }
 }
 
 /** Writes the endpoint file: complete and durable, or not at all. */

@@ -12,6 +12,7 @@ import { hostname } from "node:os";
 import { parseArgs } from "node:util";
 import { type BusClient, connectBus } from "../bus/client/client.ts";
 import { findBus, readToken } from "../bus/client/find.ts";
+import { startFailure } from "../bus/client/last-words.ts";
 import { removeSchedulerFile, writeSchedulerFile } from "../bus/client/running.ts";
 import { BusSession } from "../bus/client/session.ts";
 import { probeRepository } from "../bus/git/probe.ts";
@@ -47,21 +48,24 @@ interface Arguments {
   gc: { dry: boolean; idleS: number | undefined } | undefined;
 }
 
+const OPTIONS = {
+  repo: { type: "string" },
+  shim: { type: "string" },
+  gc: { type: "boolean" },
+  json: { type: "boolean" },
+  "dry-run": { type: "boolean" },
+  "idle-s": { type: "string" },
+} as const;
+
 function readArguments(argv: readonly string[]): Arguments {
-  const { values } = parseArgs({
-    args: [...argv],
-    options: {
-      repo: { type: "string" },
-      shim: { type: "string" },
-      gc: { type: "boolean" },
-      json: { type: "boolean" },
-      "dry-run": { type: "boolean" },
-      "idle-s": { type: "string" },
-    },
-    strict: true,
-  });
   const usage = (text: string) =>
     new BusbarError("USAGE", `${text}; usage: scheduler --repo COMMON_DIR [--shim PROGRAM]`);
+  let values: ReturnType<typeof parseArgs<{ options: typeof OPTIONS }>>["values"];
+  try {
+    values = parseArgs({ args: [...argv], options: OPTIONS, strict: true }).values;
+  } catch (error) {
+    throw usage((error as Error).message);
+  }
   if (values.repo === undefined) throw usage("--repo is missing");
   const idle = values["idle-s"];
   if (idle !== undefined && !/^\d{1,9}$/.test(idle)) throw usage("--idle-s must be a number");
@@ -104,12 +108,12 @@ class Scheduler {
       onConnect: (client) => this.#register(client),
       onLost: () => this.#lost(),
       onGiveUp: (error) => {
-        console.error(`scheduler: ${error.message}\n${error.help}`);
+        process.stderr.write(startFailure("scheduler", error));
         this.#end(error.code === "WORKER_EXISTS" ? 3 : 1);
       },
     });
     this.#session.ended.catch((error) => {
-      console.error(`scheduler: ${String(error?.stack ?? error)}`);
+      process.stderr.write(startFailure("scheduler", error));
       this.#end(1);
     });
     setInterval(() => this.#lookAway(), BUS_AWAY_EXIT_MS / 6).unref();
@@ -248,8 +252,6 @@ async function main(): Promise<number> {
 main().then(
   (code) => process.exit(code),
   (error) => {
-    const help = error instanceof BusbarError ? `\n${error.help}` : "";
-    console.error(`scheduler: ${error instanceof Error ? error.message : String(error)}${help}`);
-    process.exit(1);
+    process.stderr.write(startFailure("scheduler", error), () => process.exit(1));
   },
 );

@@ -83,6 +83,16 @@ export const ERRORS = {
     retryable: false,
     help: "busbar needs the program `flock` (package util-linux).",
   },
+  DIRECTORY_UNUSABLE: {
+    rpc: 1014,
+    retryable: false,
+    help: "Set BUSBAR_STATE_DIR (state) or BUSBAR_RUNTIME_DIR (sockets) to a directory that you can write to.",
+  },
+  SCHEDULER_NOT_ANSWERING: {
+    rpc: 1015,
+    retryable: true,
+    help: "The scheduler may be stopped (SIGSTOP) or busy. Continue or end it.",
+  },
   // state
   NO_SUCH_RUN: { rpc: 1101, retryable: false, help: "`busctl tasks` lists the runs." },
   NO_SUCH_TASK: { rpc: 1102, retryable: false, help: "`busctl tasks` lists the tasks." },

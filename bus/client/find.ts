@@ -59,7 +59,8 @@ async function isLocked(path: string): Promise<boolean> {
   try {
     fd = openSync(path, "r");
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return false;
     throw ioError("opening the lock", path, error);
   }
   try {

@@ -12,13 +12,23 @@ export interface ProcessIdentity {
 
 /** Start time of a process, or "" when there is none or it is a zombie. */
 export function startTimeOf(pid: number): string {
+  const fields = statOf(pid);
+  return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
+}
+
+/** Whether it was stopped (SIGSTOP, a debugger): it lives, and answers nobody until it is continued. */
+export function isStopped(pid: number): boolean {
+  return /^[Tt]$/.test(statOf(pid)[0] ?? "");
+}
+
+/** The fields of /proc/PID/stat from the state on; none when there is no such process. */
+function statOf(pid: number): string[] {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
     // The command in brackets may hold anything, brackets too: fields are counted from the last one.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   } catch {
-    return "";
+    return [];
   }
 }
 

@@ -5,9 +5,9 @@
 //   runs/<run>/<attempt>/shim.json              the shim of an agent
 //   runs/<run>/<attempt>/checks/*.shim.json     the shims of checks
 
-import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { writeDurably } from "../paths.ts";
+import { makePrivateDir, writeDurably } from "../paths.ts";
 import { bootId, isSameProcess, ownIdentity, type ProcessIdentity } from "./identity.ts";
 
 export interface RunningShim extends ProcessIdentity {
@@ -19,10 +19,10 @@ function schedulerFile(stateDir: string): string {
   return join(stateDir, "scheduler", "process.json");
 }
 
-/** Says that this process is the scheduler. Throws IO. */
+/** Says that this process is the scheduler. Throws UNSAFE_DIRECTORY, DIRECTORY_UNUSABLE, IO. */
 export function writeSchedulerFile(stateDir: string): void {
   const file = schedulerFile(stateDir);
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  makePrivateDir(dirname(file), process.getuid?.() ?? 0);
   writeDurably(file, `${JSON.stringify({ v: 1, ...ownIdentity() })}\n`);
 }
 

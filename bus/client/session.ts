@@ -118,6 +118,15 @@ export class BusSession {
 }
 
 /** Time does not mend these. A token may be new after a bus was set up anew: `connect` reads it each time. */
+const HOPELESS = [
+  "PROTOCOL_MISMATCH",
+  "WORKER_EXISTS",
+  "FORBIDDEN",
+  "NOT_A_REPOSITORY",
+  "UNSAFE_DIRECTORY",
+  "DIRECTORY_UNUSABLE",
+] as const;
+
 function isHopeless(error: BusbarError): boolean {
-  return isCode(error, "PROTOCOL_MISMATCH", "WORKER_EXISTS", "FORBIDDEN", "NOT_A_REPOSITORY");
+  return isCode(error, ...HOPELESS);
 }

@@ -12,7 +12,8 @@ import { isSameProcess, type ProcessIdentity } from "../client/identity.ts";
 import { runningScheduler, runningShims } from "../client/running.ts";
 import { busPaths } from "../paths.ts";
 import { openBus } from "./connect.ts";
-import { ensureUp, pause, signalTo, thisHost } from "./daemons.ts";
+import { ensureUp, pause, signalTo } from "./daemons.ts";
+import { thisHost } from "./launch.ts";
 
 /** Cancelled agents get their grace and are then killed; that is waited for. */
 const DOWN_TIMEOUT_MS = 90_000;

@@ -10,6 +10,7 @@ import { BusbarError } from "../../schemas/errors.ts";
 import type { Ping } from "../../schemas/methods.ts";
 import { connectBus } from "../client/client.ts";
 import { type FoundBus, findBus, readToken } from "../client/find.ts";
+import { isStopped } from "../client/identity.ts";
 import { git } from "../git/run.ts";
 import { VERSION } from "../version.ts";
 import type { Bus } from "./context.ts";
@@ -47,17 +48,28 @@ export async function openBus(commonDir: string): Promise<Bus> {
 
 export function notAnswering(found: FoundBus, commonDir: string): BusbarError {
   const { pid } = found;
-  const who = pid === undefined ? "a process" : `process ${pid}`;
-  return new BusbarError(
-    "BUS_NOT_ANSWERING",
-    `not answering: ${who} holds the lock of ${commonDir} but gives no answer`,
-    pid === undefined
-      ? {}
-      : {
-          pid,
-          help: `It may be stopped or busy: look with \`ps -o pid,stat,etime,args -p ${pid}\`, let it go on with \`kill -CONT ${pid}\`.`,
-        },
-  );
+  if (pid === undefined)
+    return new BusbarError(
+      "BUS_NOT_ANSWERING",
+      `not answering, another process holds the lock of ${commonDir}; it may just be starting`,
+    );
+  const { state, remedy } = stateAndRemedy(pid);
+  const message = `not answering, pid ${pid} holds the lock of ${commonDir}; it ${state}`;
+  return new BusbarError("BUS_NOT_ANSWERING", message, { pid, help: remedy });
+}
+
+/** What a silent process is, as far as can be seen, and what a person can do about it. */
+export function stateAndRemedy(pid: number): { state: string; remedy: string } {
+  const on = `\`kill -CONT ${pid}\` lets it go on`;
+  return isStopped(pid)
+    ? {
+        state: "is stopped (SIGSTOP)",
+        remedy: `${on}; \`kill -KILL ${pid}\` ends it, nothing is lost by that.`,
+      }
+    : {
+        state: "runs",
+        remedy: `It may be busy: look with \`ps -o pid,stat,etime,args -p ${pid}\`, then try again.`,
+      };
 }
 
 /** One `ping` on an open connection. */

@@ -1,32 +1,32 @@
-// Starting and ending the two programs behind busctl: the bus and the scheduler of one repository.
+// Starting the two programs behind busctl: the bus and the scheduler of one repository.
 //
-// Start (ensureUp), all within START_TIMEOUT_MS:
+// ensureUp, all within START_TIMEOUT_MS:
 // 1. A bus that answers is used. One that holds the lock and does not answer is left alone:
 //    BUS_NOT_ANSWERING, never a second one (case 63).
-// 2. None: start busd, once, in a session of its own, and ask until it answers. Whoever loses the race for
-//    the lock ends by itself; the winner's answer is success for everybody.
-// 3. No worker registered: start the scheduler, once, and ask until there is one.
-// 4. In vain: the error holds the end of the log and where the log is.
-// 3a. A scheduler that lost its bus comes back by itself: it is waited for. One that does not is ended, by pid and
-//    start time, and replaced; its agents go on under their shims.
+// 2. None: start busd in a session of its own, and ask until it answers. Whoever loses the race for the lock ends by
+//    itself; the winner's answer is success for everybody.
+// 3. No worker registered: a scheduler that lost its bus comes back by itself: it is waited for. One that lives and does
+//    not come back is nobody's to kill unasked: SCHEDULER_NOT_ANSWERING with its pid. None: start one, and ask.
+// 4. A program that somebody killed while it came up is started again, at most STARTS times; so is a bus that was killed
+//    in step 3. One that ended by itself said why, and that is told (launch.ts).
 // How they end stands in bring-down.ts.
 
-import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, existsSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { BusbarError, ioError } from "../../schemas/errors.ts";
+import { BusbarError, isCode } from "../../schemas/errors.ts";
 import { RECONNECT_MAX_MS } from "../../schemas/limits.ts";
 import type { Ping } from "../../schemas/methods.ts";
 import { findBus } from "../client/find.ts";
 import { isSameProcess, type ProcessIdentity } from "../client/identity.ts";
 import { runningScheduler } from "../client/running.ts";
-import { busPaths, type Endpoint, type Env, makePrivateDir } from "../paths.ts";
-import { notAnswering, openBus, PING_TIMEOUT_MS, ping } from "./connect.ts";
+import { busPaths, type Endpoint } from "../paths.ts";
+import { notAnswering, openBus, PING_TIMEOUT_MS, ping, stateAndRemedy } from "./connect.ts";
 import type { Bus } from "./context.ts";
+import { type Host, launch, type Program, thisHost } from "./launch.ts";
 
 /** From nothing to a registered worker, on a slow machine. */
 const START_TIMEOUT_MS = 15_000;
+/** How often a program is started that was killed while it came up. */
+const STARTS = 3;
 /** How long the holder of the lock may be silent before it counts as stopped; while starting it is silent too. */
 const SILENT_MS = 5_000;
 /** After the scheduler that we started has ended: another one may just be registering. */
@@ -39,17 +39,23 @@ export interface Up {
   started: ("bus" | "scheduler")[];
 }
 
-interface Host {
-  env: Env;
-  uid: number;
-}
-
-export function thisHost(): Host {
-  return { env: process.env, uid: process.getuid?.() ?? 0 };
-}
-
-/** Bus and scheduler. Throws BUS_NOT_ANSWERING, BUS_AWAY (did not start), and what busPaths throws. */
+/**
+ * Bus and scheduler. Throws BUS_NOT_ANSWERING, SCHEDULER_NOT_ANSWERING, what a program said that could not start, BUS_AWAY
+ * when it said nothing, and what busPaths throws.
+ */
 export async function ensureUp(commonDir: string, host = thisHost(), idleExitMs?: number): Promise<Up> {
+  const end = performance.now() + START_TIMEOUT_MS;
+  for (let tries = 1; ; tries++) {
+    try {
+      return await upOnce(commonDir, host, idleExitMs);
+    } catch (error) {
+      // The bus was killed between its first answer and the scheduler's.
+      if (!isCode(error, "BUS_AWAY") || tries >= STARTS || performance.now() > end) throw error;
+    }
+  }
+}
+
+async function upOnce(commonDir: string, host: Host, idleExitMs: number | undefined): Promise<Up> {
   const up = await ensureBus(commonDir, host, idleExitMs);
   if (up.ping.worker !== null) return up;
   const { state_dir } = up.endpoint;
@@ -72,25 +78,60 @@ function logsOf(commonDir: string, { env, uid }: Host): string {
 }
 
 async function busAnswers(commonDir: string, end: number, start: () => Program) {
-  let program: Program | undefined;
+  const starter = new Starter(start, "the bus");
   let silentSince: number | undefined;
   for (;;) {
     const found = await findBus(commonDir, PING_TIMEOUT_MS);
     const now = performance.now();
     if (found.ping && found.endpoint) {
-      return { ping: found.ping, endpoint: found.endpoint, started: program?.pid === found.ping.pid };
+      return { ping: found.ping, endpoint: found.endpoint, started: starter.pid === found.ping.pid };
     }
-    if (found.state === "dead" && !program) program = start();
-    else if (found.state === "dead" && program && !program.running()) throw program.failed("the bus");
+    if (found.state === "dead") starter.see();
     silentSince = found.state === "unknown" ? (silentSince ?? now) : undefined;
-    if (silentSince !== undefined && now - silentSince > SILENT_MS && !program) {
-      throw notAnswering(found, commonDir);
-    }
-    if (now > end) {
-      if (found.state === "unknown") throw notAnswering(found, commonDir);
-      throw program?.failed("the bus") ?? new BusbarError("BUS_AWAY", "the bus did not answer in time");
-    }
+    const silent = silentSince !== undefined && now - silentSince > SILENT_MS && !starter.running;
+    if (silent || (now > end && found.state === "unknown")) throw notAnswering(found, commonDir);
+    if (now > end) throw starter.failed();
     await pause(LOOK_AGAIN_MS);
+  }
+}
+
+/** Starts a program, and again when it was killed or lost to one that has gone since. */
+class Starter {
+  readonly #start: () => Program;
+  readonly #what: string;
+  #program: Program | undefined;
+  #starts = 0;
+
+  constructor(start: () => Program, what: string) {
+    this.#start = start;
+    this.#what = what;
+  }
+
+  get pid(): number | undefined {
+    return this.#program?.pid;
+  }
+
+  get running(): boolean {
+    return this.#program?.running() ?? false;
+  }
+
+  /** Nobody is there: starts, or throws why that makes no sense (any more). */
+  see(): void {
+    if (this.running) return;
+    if (this.#program && (this.#starts >= STARTS || !this.#mayHelp(this.#program))) throw this.failed();
+    this.#program = this.#start();
+    this.#starts += 1;
+  }
+
+  failed(): BusbarError {
+    return (
+      this.#program?.failed(this.#what) ?? new BusbarError("BUS_AWAY", `${this.#what} did not answer in time`)
+    );
+  }
+
+  #mayHelp(program: Program): boolean {
+    const lost = isCode(program.failed(this.#what), "ALREADY_RUNNING", "BUS_NOT_ANSWERING", "WORKER_EXISTS");
+    return program.killedBy() !== undefined || lost;
   }
 }
 
@@ -100,15 +141,16 @@ async function workerThere(commonDir: string, stateDir: string, start: () => Pro
     const back = await comesBack(bus, stateDir);
     if (back) return { ping: back, started: false };
     const end = performance.now() + START_TIMEOUT_MS;
-    const program = start();
+    const starter = new Starter(start, "the scheduler");
+    starter.see();
     let endedAt: number | undefined;
     for (;;) {
       const answer = await ping(bus, 5_000);
-      if (answer.worker !== null) return { ping: answer, started: program.running() };
+      if (answer.worker !== null) return { ping: answer, started: starter.running };
       const now = performance.now();
-      if (!program.running()) endedAt ??= now;
-      const lost = endedAt !== undefined && now - endedAt > LOSER_GRACE_MS;
-      if (lost || now > end) throw program.failed("the scheduler");
+      endedAt = starter.running ? undefined : (endedAt ?? now);
+      if (endedAt !== undefined && now - endedAt > LOSER_GRACE_MS) starter.see();
+      if (now > end) throw starter.failed();
       await pause(LOOK_AGAIN_MS);
     }
   } finally {
@@ -121,17 +163,22 @@ async function comesBack(bus: Bus, stateDir: string): Promise<Ping | undefined> 
   const old = runningScheduler(stateDir);
   if (!old) return undefined;
   const patience = performance.now() + RECONNECT_MAX_MS + PING_TIMEOUT_MS;
-  while (isSameProcess(old) && performance.now() < patience) {
+  while (isSameProcess(old)) {
     const answer = await ping(bus, 5_000);
     if (answer.worker !== null) return answer;
+    if (performance.now() > patience) throw schedulerSilent(old.pid);
     await pause(LOOK_AGAIN_MS);
   }
-  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    signalTo(old, signal);
-    const limit = performance.now() + LOSER_GRACE_MS;
-    while (isSameProcess(old) && performance.now() < limit) await pause(LOOK_AGAIN_MS);
-  }
   return undefined;
+}
+
+function schedulerSilent(pid: number): BusbarError {
+  const { state, remedy } = stateAndRemedy(pid);
+  return new BusbarError(
+    "SCHEDULER_NOT_ANSWERING",
+    `the scheduler is not answering: pid ${pid} ${state} and does not come back to the bus; no second one was started`,
+    { pid, help: remedy },
+  );
 }
 
 /** A signal for exactly this process, and for nobody who got its pid later. */
@@ -141,107 +188,6 @@ export function signalTo(known: ProcessIdentity, signal: "SIGTERM" | "SIGKILL"):
     process.kill(known.pid, signal);
   } catch {
     // It has ended by itself.
-  }
-}
-
-interface Program {
-  readonly pid: number | undefined;
-  running(): boolean;
-  /** What to say when it did not come up; ends nothing. */
-  failed(what: string): BusbarError;
-}
-
-function launch(name: "busd" | "scheduler", words: string[], logs: string, host: Host): Program {
-  makePrivateDir(logs, host.uid);
-  const file = join(logs, `${name}.log`);
-  const fd = openLog(file);
-  let child: ChildProcess;
-  try {
-    const [program = "", ...args] = programWords(name);
-    child = spawn(program, [...args, ...words], {
-      cwd: "/",
-      detached: true,
-      stdio: ["ignore", fd, fd],
-      env: daemonEnv(host.env),
-    });
-  } finally {
-    closeSync(fd);
-  }
-  let trouble: string | undefined;
-  child.on("error", (error) => {
-    trouble = error.message;
-  });
-  child.unref();
-  return {
-    pid: child.pid,
-    running: () => trouble === undefined && child.exitCode === null && child.signalCode === null,
-    failed: (what) => {
-      const last = trouble ?? lastWords(file);
-      return new BusbarError("BUS_AWAY", `${what} did not start${last ? `: ${last}` : ""}`, {
-        log: file,
-        help: `Its log is ${file}; mend what it says and try again.`,
-      });
-    },
-  };
-}
-
-function openLog(file: string): number {
-  try {
-    return openSync(file, "a", 0o600);
-  } catch (error) {
-    throw ioError("opening the log", file, error);
-  }
-}
-
-/**
- * Young objects of the bus live for one call. With Node's default of 16 MB per half the memory grows by 30 MB under the
- * load of 200 readers and stays so; with 4 MB it does not, and no call is slower (`npm run bench -- rpc`).
- */
-const BUSD_FLAGS = ["--max-semi-space-size=4"];
-
-/** Compiled where we are compiled; by tsx where we run from source. */
-export function programWords(name: "busd" | "scheduler"): string[] {
-  const source = import.meta.url.endsWith(".ts");
-  const relative = name === "busd" ? "../busd" : "../../scheduler/main";
-  const path = fileURLToPath(new URL(`${relative}${source ? ".ts" : ".js"}`, import.meta.url));
-  if (!existsSync(path)) {
-    throw new BusbarError("SPAWN_FAILED", `${path} is not there`, { help: "Build busbar: `npm run build`." });
-  }
-  const flags = name === "busd" ? BUSD_FLAGS : [];
-  const loader = source ? ["--import", import.meta.resolve("tsx")] : [];
-  return [process.execPath, ...flags, ...loader, path];
-}
-
-/** Ways to reach a remote and the person's own configuration stay; what points at a repository goes (case 18). */
-const KEPT_GIT =
-  /^GIT_(SSH|SSH_COMMAND|SSH_VARIANT|SSL_\w+|HTTP_\w+|PROXY_\w+|CONFIG_GLOBAL|CONFIG_SYSTEM|CONFIG_NOSYSTEM)$/;
-/** They change what Node itself does. */
-const NODE_ONLY = /^(NODE_OPTIONS|NODE_CHANNEL_FD|NODE_TEST_CONTEXT|NODE_V8_COVERAGE)$/;
-
-export function daemonEnv(env: Env): Record<string, string> {
-  const clean: Record<string, string> = {};
-  for (const [name, value] of Object.entries(env)) {
-    if (value === undefined || NODE_ONLY.test(name)) continue;
-    if (!name.startsWith("GIT_") || KEPT_GIT.test(name)) clean[name] = value;
-  }
-  return clean;
-}
-
-/** The last line of a log that says something: of JSON lines their message. */
-function lastWords(file: string): string {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8").slice(-8_192);
-  } catch {
-    return "";
-  }
-  const lines = text.split("\n").filter((line) => line.trim() !== "");
-  const last = lines.at(-1) ?? "";
-  try {
-    const { message, error } = JSON.parse(last) as { message?: string; error?: unknown };
-    return [message, typeof error === "string" ? error : undefined].filter(Boolean).join(": ");
-  } catch {
-    return last.slice(0, 300);
   }
 }
 

@@ -41,6 +41,10 @@ function helpOf(error: BusbarError): string {
   return typeof request_id === "string" ? `${help} (request id ${request_id})` : help;
 }
 
+/** Facts that a program may want: the faults of a plan, the process or the log that is meant. */
+const FACTS = ["problems", "pid", "path", "log"] as const;
+
 function extras(error: BusbarError): Record<string, unknown> {
-  return Array.isArray(error.data.problems) ? { problems: error.data.problems } : {};
+  const found = FACTS.filter((name) => error.data[name] !== undefined);
+  return Object.fromEntries(found.map((name) => [name, error.data[name]]));
 }

@@ -143,3 +143,36 @@ test("case 62 stale-socket: a nonsense endpoint counts as none", (t) => {
   }
   assert.ok(readFileSync(file));
 });
+
+test("a directory that cannot be made or used is a typed error that names the place and the reason, and ends at once", (t) => {
+  const dir = tempDir(t);
+  writeFileSync(join(dir, "file"), "");
+  symlinkSync("ring-b", join(dir, "ring-a"));
+  symlinkSync("ring-a", join(dir, "ring-b"));
+  const refused = (path: string, why: RegExp, as = uid) =>
+    assert.throws(
+      () => makePrivateDir(path, as),
+      (e) => isCode(e, "DIRECTORY_UNUSABLE") && why.test(e.message) && e.message.includes(path),
+      path,
+    );
+  // Node's own recursive mkdir never comes back from this one.
+  refused("/proc/nope/key/logs", /nothing can be made in \/proc \(ENOENT\)/);
+  refused(join(dir, "file/key"), /file is not a directory \(ENOTDIR\)/);
+  refused(join(dir, "ring-a/key"), /the symbolic link .*ring-a leads in a circle \(ELOOP\)/);
+  refused(join(dir, "n".repeat(300)), /the name is too long/);
+  const closed = join(dir, "closed");
+  mkdirSync(closed, { mode: uid === 0 ? 0o700 : 0 });
+  if (uid === 0) process.seteuid?.(65_534);
+  try {
+    refused(join(closed, "key"), /no permission at .* \(EACCES\)/, process.geteuid?.());
+  } finally {
+    if (uid === 0) process.seteuid?.(0);
+  }
+  mkdirSync(join(dir, "repo"));
+  writeFileSync(join(dir, "repo/busbar"), "");
+  const env = { BUSBAR_STATE_DIR: join(dir, "state"), BUSBAR_RUNTIME_DIR: join(dir, "run") };
+  assert.throws(
+    () => makeDirectories(busPaths(join(dir, "repo"), env, uid), uid),
+    (e) => isCode(e, "DIRECTORY_UNUSABLE") && /git directory/.test(String(e.data.help)),
+  );
+});

@@ -3,10 +3,12 @@
 
 import { spawn } from "node:child_process";
 import { BusbarError } from "../../../schemas/errors.ts";
+import { readStartFailure } from "../../client/last-words.ts";
 import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson, usage } from "../context.ts";
-import { daemonEnv, ensureBus, programWords, thisHost } from "../daemons.ts";
+import { ensureBus } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
+import { daemonEnv, programWords, thisHost } from "../launch.ts";
 import { configOf } from "../plan-check.ts";
 import { bytes, plural } from "../render/time.ts";
 import { harmless } from "../render/width.ts";
@@ -62,13 +64,12 @@ async function oneShot(ctx: Ctx, words: string[]): Promise<GcAnswer> {
   } catch {
     // Told below.
   }
-  // `scheduler: what failed`, then the word of help.
-  const said = err
-    .split("\n")
-    .find((line) => line.startsWith("scheduler: "))
-    ?.slice("scheduler: ".length);
-  const why = said ?? (err.trim().split("\n").at(-1) || last || `exit ${code}`);
-  throw new BusbarError("IO", `archiving workspaces: ${why.slice(0, 500)}`);
+  const said = readStartFailure(err);
+  if (said) throw new BusbarError(said.code, `archiving workspaces: ${said.message}`, said.data);
+  throw new BusbarError(
+    "IO",
+    `archiving workspaces: the scheduler's program ended with ${code ?? "a signal"}`,
+  );
 }
 
 async function text(stream: AsyncIterable<Buffer>): Promise<string> {
