@@ -5,18 +5,8 @@
 //      too, up to a bound, and all of them are listed by name in `left.json`.
 //   4. The new directory gets its name; only then is the workspace removed. Done again after a crash, it goes on.
 
-import {
-  constants,
-  copyFileSync,
-  lstatSync,
-  mkdirSync,
-  readdirSync,
-  readlinkSync,
-  renameSync,
-  type Stats,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { constants, type Stats } from "node:fs";
+import { copyFile, lstat, mkdir, readdir, readlink, rename, symlink, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { showName } from "../bus/git/tree.ts";
 import { BusbarError, ioError } from "../schemas/errors.ts";
@@ -88,7 +78,7 @@ const NOT_RECORDS = new Set([
 /** Archives and removes. FILE_TOO_LARGE: what would be lost is too much to copy; the workspace stays. */
 export async function archive(order: ArchiveOrder): Promise<Archived> {
   const { workspace, to } = order;
-  if (exists(to)) {
+  if (await exists(to)) {
     // The archive was complete before its name was given.
     await removeAll(workspace.dir);
     return { kept: [], listed: [] };
@@ -96,11 +86,11 @@ export async function archive(order: ArchiveOrder): Promise<Archived> {
   const part = join(dirname(to), `.${basename(to)}.part`);
   await removeAll(part);
   try {
-    mkdirSync(part, { recursive: true, mode: 0o700 });
-    copyRecords(workspace.dir, part);
+    await mkdir(part, { recursive: true, mode: 0o700 });
+    await copyRecords(workspace.dir, part);
     const left = order.merged ? { kept: [], listed: [] } : await copyLeft(order, part);
-    writeFileSync(join(part, "left.json"), `${JSON.stringify({ v: 1, ...left })}\n`, { mode: 0o600 });
-    renameSync(part, to);
+    await writeFile(join(part, "left.json"), `${JSON.stringify({ v: 1, ...left })}\n`, { mode: 0o600 });
+    await rename(part, to);
     await removeAll(workspace.dir);
     return left;
   } catch (error) {
@@ -109,25 +99,30 @@ export async function archive(order: ArchiveOrder): Promise<Archived> {
   }
 }
 
-function copyRecords(dir: string, part: string): void {
-  for (const name of readdirSync(dir)) {
+async function copyRecords(dir: string, part: string): Promise<void> {
+  for (const name of await readdir(dir)) {
     if (NOT_RECORDS.has(name) || name.startsWith("index.")) continue;
-    copy(Buffer.from(join(dir, name)), Buffer.from(join(part, name)));
+    await copy(Buffer.from(join(dir, name)), Buffer.from(join(part, name)));
   }
 }
 
 async function copyLeft(order: ArchiveOrder, part: string): Promise<Archived> {
   const { control, workspace } = order;
-  if (!exists(workspace.work)) return { kept: [], listed: [] };
+  if (!(await exists(workspace.work))) return { kept: [], listed: [] };
   const scratch = join(workspace.dir, "index.archive");
   const found = await scan({ ...workspace, control, scratch });
   const changed = found.touched
     .filter(({ disk }) => disk.is === "file" || disk.is === "link")
     .map(({ name }) => name);
-  const must = [...changed, ...found.nested, ...found.gitlinks].filter((name) =>
-    exists(nameIn(workspace.work, name)),
-  );
-  const bytes = must.reduce((sum, name) => sum + sizeBelow(nameIn(workspace.work, name), MAX_LEFT_BYTES), 0);
+  const must: string[] = [];
+  let bytes = 0;
+  for (const name of [...changed, ...found.nested, ...found.gitlinks]) {
+    const path = nameIn(workspace.work, name);
+    if (!(await exists(path))) continue;
+    must.push(name);
+    bytes += await sizeBelow(path, MAX_LEFT_BYTES - bytes);
+    if (bytes > MAX_LEFT_BYTES) break;
+  }
   if (bytes > MAX_LEFT_BYTES) {
     const why = `it holds more than ${MAX_LEFT_BYTES} bytes that are nowhere else; look at ${workspace.work} and remove it by hand`;
     throw new BusbarError("FILE_TOO_LARGE", `archiving ${workspace.dir}: ${why}`, { path: workspace.dir });
@@ -136,24 +131,25 @@ async function copyLeft(order: ArchiveOrder, part: string): Promise<Archived> {
   const listed: string[] = [];
   let room = MAX_IGNORED_BYTES;
   for (const name of found.ignored.map((item) => item.replace(/\/$/, ""))) {
-    const size = sizeBelow(nameIn(workspace.work, name), room);
+    const size = await sizeBelow(nameIn(workspace.work, name), room);
     if (size > room) listed.push(name);
     else kept.push(name);
     if (size <= room) room -= size;
   }
-  for (const name of kept) copy(nameIn(workspace.work, name), nameIn(join(part, "left"), name));
+  for (const name of kept) await copy(nameIn(workspace.work, name), nameIn(join(part, "left"), name));
   return { kept: kept.map(showName), listed: listed.map(showName) };
 }
 
 /** Files, links (as links) and directories; names are bytes. Pipes, sockets and devices hold nothing to keep. */
-function copy(from: Buffer, to: Buffer): void {
-  const stats = lstatSync(from);
-  mkdirSync(to.subarray(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 });
-  if (stats.isSymbolicLink()) symlinkSync(readlinkSync(from, { encoding: "buffer" }), to);
-  else if (stats.isFile()) copyFileSync(from, to, constants.COPYFILE_FICLONE);
+async function copy(from: Buffer, to: Buffer): Promise<void> {
+  const stats = await lstat(from);
+  await mkdir(to.subarray(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 });
+  if (stats.isSymbolicLink()) await symlink(await readlink(from, { encoding: "buffer" }), to);
+  else if (stats.isFile()) await copyFile(from, to, constants.COPYFILE_FICLONE);
   else if (stats.isDirectory()) {
-    mkdirSync(to, { mode: 0o700 });
-    for (const name of readdirSync(from, { encoding: "buffer" })) copy(below(from, name), below(to, name));
+    await mkdir(to, { mode: 0o700 });
+    for (const name of await readdir(from, { encoding: "buffer" }))
+      await copy(below(from, name), below(to, name));
   }
 }
 
@@ -161,26 +157,26 @@ function below(dir: Buffer, name: Buffer): Buffer {
   return Buffer.concat([dir, Buffer.from("/"), name]);
 }
 
-function exists(path: string | Buffer): boolean {
-  return statsOf(path) !== undefined;
+async function exists(path: string | Buffer): Promise<boolean> {
+  return (await statsOf(path)) !== undefined;
 }
 
-function statsOf(path: string | Buffer): Stats | undefined {
+async function statsOf(path: string | Buffer): Promise<Stats | undefined> {
   try {
-    return lstatSync(path);
+    return await lstat(path);
   } catch {
     return undefined;
   }
 }
 
 /** Bytes of a file or of all files below a directory; stops counting beyond `limit`. */
-function sizeBelow(path: Buffer, limit: number): number {
-  const stats = statsOf(path);
+async function sizeBelow(path: Buffer, limit: number): Promise<number> {
+  const stats = await statsOf(path);
   if (stats === undefined) return 0;
   if (!stats.isDirectory()) return stats.size;
   let sum = 0;
-  for (const name of readdirSync(path, { encoding: "buffer" })) {
-    sum += sizeBelow(below(path, name), limit - sum);
+  for (const name of await readdir(path, { encoding: "buffer" })) {
+    sum += await sizeBelow(below(path, name), limit - sum);
     if (sum > limit) break;
   }
   return sum;

@@ -47,7 +47,7 @@ const MAX_IGNORED = 1_000;
 export async function scan(place: ScanPlace): Promise<Scan> {
   await copyIndex(place.index, place.scratch);
   let found = await ask(place);
-  if (found.complaints && openTree(place.work, ".git")) found = await ask(place);
+  if (found.complaints && (await openTree(place.work, ".git"))) found = await ask(place);
   const tracked = parseRaw(found.tracked);
   const others = splitNul(found.others);
   const nested = others.filter((name) => name.endsWith("/")).map((name) => name.slice(0, -1));

@@ -104,7 +104,7 @@ export async function removeAll(path: string | Buffer): Promise<void> {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== "EACCES" && code !== "EPERM") throw error;
-    openTree(path.toString());
+    await openTree(path);
     await rm(path, { recursive: true, force: true, maxRetries: 3 });
   }
 }

@@ -4,18 +4,21 @@
 // 2. In use: the task runs or waits to land by this attempt, or a process of it lives, or that cannot be known.
 // 3. Captured: snapshot.ts has noted that the attempt's work was kept, and what could not be.
 // 4. Idle since the end of its agent. archive.ts decides (`archivable`) and does it; the reason of a "no" is told.
+// 5. What is cheap is asked first. Processes are looked at once per collection, and only when something is to go;
+//    between attempts the loop is let go.
 
 import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
 import type { Task } from "../schemas/task.ts";
 import { archivable, archive } from "./archive.ts";
 import type { Control } from "./control.ts";
 import { claimFile, FILES } from "./dirs.ts";
 import type { Kit } from "./kit.ts";
-import { findByEnvironment, liveness, readPidFile } from "./liveness.ts";
+import { liveness, readPidFile } from "./liveness.ts";
+import { markedDirs } from "./marks.ts";
 import { CAPTURED_FILE, type CapturedNote } from "./snapshot.ts";
-import { DIR_VARIABLE } from "./strays.ts";
 import { openWorkspace, type Workspace } from "./workspace.ts";
 
 export interface GcOrder {
@@ -26,6 +29,8 @@ export interface GcOrder {
   now: number;
   /** Only say what would be done. */
   dry: boolean;
+  /** Directories with a living process; asked once at most. */
+  marked?: () => Promise<ReadonlySet<string>>;
 }
 
 export interface GcAnswer {
@@ -35,10 +40,16 @@ export interface GcAnswer {
 
 export async function collect(order: GcOrder): Promise<GcAnswer> {
   const answer: GcAnswer = { archived: [], kept: [] };
+  let known: Promise<ReadonlySet<string>> | undefined;
+  const marked = () => {
+    known ??= (order.marked ?? markedDirs)();
+    return known;
+  };
   for (const task of order.tasks)
     for (const { attempt, workspace } of task.attempts) {
+      await turn();
       if (!existsSync(workspace)) continue;
-      const why = await collectOne(order, task, attempt, workspace);
+      const why = await collectOne({ ...order, marked }, task, attempt, workspace);
       if (why === undefined) {
         const to = archivePlace(order.stateDir, task.run, workspace);
         answer.archived.push({ workspace, task: task.spec.id, archive: to });
@@ -49,14 +60,14 @@ export async function collect(order: GcOrder): Promise<GcAnswer> {
 
 /** Why it stays, or undefined when it is gone (or would be). */
 async function collectOne(
-  order: GcOrder,
+  order: Required<GcOrder>,
   task: Task,
   attempt: number,
   dir: string,
 ): Promise<string | undefined> {
   const note = capturedNote(dir);
   const decision = archivable({
-    inUse: isInUse(task, attempt, dir),
+    inUse: isInUse(task, attempt),
     captured: note !== undefined || !existsSync(join(dir, "work")),
     harvestProblems: note?.problems ?? [],
     lastUsed: lastUsed(dir),
@@ -64,6 +75,7 @@ async function collectOne(
     idleMs: order.idleMs,
   });
   if (!decision.archive) return decision.why;
+  if (await mayBeAlive(dir, order.marked)) return "in use";
   if (order.dry) return undefined;
   try {
     const to = archivePlace(order.stateDir, task.run, dir);
@@ -85,13 +97,16 @@ export function archivePlace(stateDir: string, run: string, workspace: string): 
   return join(stateDir, "archive", run, basename(workspace));
 }
 
-function isInUse({ state }: Task, attempt: number, dir: string): boolean {
+function isInUse({ state }: Task, attempt: number): boolean {
   if (state.name === "running" && state.attempt === attempt) return true;
   if (state.name === "passed" && state.attempt === attempt && state.merged === null) return true;
-  if (state.name === "blocked" && state.needs.kind === "review") return true;
+  return state.name === "blocked" && state.needs.kind === "review";
+}
+
+async function mayBeAlive(dir: string, marked: () => Promise<ReadonlySet<string>>): Promise<boolean> {
   const shim = readPidFile(join(dir, FILES.pid));
   if (shim === "unknown" || (shim !== "none" && liveness(shim) !== "dead")) return true;
-  return findByEnvironment(`${DIR_VARIABLE}=${dir}`).length > 0;
+  return (await marked()).has(dir);
 }
 
 function isMergedBy({ state }: Task, attempt: number): boolean {

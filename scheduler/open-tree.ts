@@ -1,27 +1,27 @@
-// Opens directories that somebody closed (chmod) to reading or removing.
+// Opens directories that somebody closed (chmod) to reading or removing. Asynchronous: a tree may be large.
 
-import { chmodSync, type Dirent, lstatSync, readdirSync } from "node:fs";
-import { join } from "node:path";
+import { chmod, lstat, readdir } from "node:fs/promises";
 
 /** Gives us rwx on each directory below and at `top`, links not followed; true when one was closed. */
-export function openTree(top: string, skip?: string): boolean {
+export async function openTree(top: string | Buffer, skip?: string): Promise<boolean> {
   let opened = false;
-  const visit = (dir: string) => {
-    const stats = lstatSync(dir);
-    if (!stats.isDirectory()) return;
-    if ((stats.mode & 0o700) !== 0o700) {
-      chmodSync(dir, (stats.mode & 0o7777) | 0o700);
-      opened = true;
-    }
-    let entries: Dirent[] = [];
+  const left: Buffer[] = [Buffer.from(top)];
+  for (let dir = left.pop(); dir !== undefined; dir = left.pop()) {
     try {
-      entries = readdirSync(dir, { withFileTypes: true });
+      const stats = await lstat(dir);
+      if (!stats.isDirectory()) continue;
+      if ((stats.mode & 0o700) !== 0o700) {
+        await chmod(dir, (stats.mode & 0o7777) | 0o700);
+        opened = true;
+      }
+      for (const entry of await readdir(dir, { withFileTypes: true, encoding: "buffer" })) {
+        const name = entry.name as unknown as Buffer;
+        if (entry.isDirectory() && name.toString("latin1") !== skip)
+          left.push(Buffer.concat([dir, Buffer.from("/"), name]));
+      }
     } catch {
       // Not ours to open, or gone meanwhile: git will say so.
-      return;
     }
-    for (const entry of entries) if (entry.isDirectory() && entry.name !== skip) visit(join(dir, entry.name));
-  };
-  visit(top);
+  }
   return opened;
 }
