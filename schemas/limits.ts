@@ -7,6 +7,8 @@ export const MAX_FRAME_BYTES = 16 * 1024 * 1024;
 export const MAX_FRAME_DEPTH = 256;
 /** JSON-RPC batches are bounded so that one line cannot hold the loop. */
 export const MAX_BATCH_CALLS = 100;
+/** The id of a call comes back with its answer. JSON may take six bytes for a character: must stay below MAX_FRAME_BYTES. */
+export const MAX_ID_TEXT_CHARS = 2_500_000;
 /** A peer that has not said `hello` by then is cut off; `ping` is answered before it. */
 export const HANDSHAKE_TIMEOUT_MS = 5_000;
 /** A reader this far behind is cut off instead of buffered; must exceed MAX_FRAME_BYTES. */

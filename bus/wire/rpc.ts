@@ -3,7 +3,8 @@
 // - a request object is checked before the package sees it (it fails on `null` inside a batch);
 // - an id must come back exactly as sent: a number beyond 2^53 cannot, so it is refused;
 // - every error becomes one of the catalogue (the package would send code 0 with the raw text);
-// - a batch is bounded; a batch of notifications has no answer;
+// - a batch is run in order, one call after the other, and its answer is one line: it and the memory it takes are
+//   bounded; a batch of notifications has no answer;
 // - methods of the hot path (`addDirect`) are called without the package's round of promises, which costs more than
 //   the read itself; what they get, record and answer is the same;
 // - an answer may hold a part that is JSON text already (`RawResult`): it is spliced, never stringified.
@@ -16,7 +17,7 @@ import {
   JSONRPCServer,
 } from "json-rpc-2.0";
 import { BusbarError, fromWireError, toWireError, type WireError } from "../../schemas/errors.ts";
-import { MAX_BATCH_CALLS, MAX_FRAME_BYTES } from "../../schemas/limits.ts";
+import { MAX_BATCH_CALLS, MAX_FRAME_BYTES, MAX_ID_TEXT_CHARS } from "../../schemas/limits.ts";
 
 /** A result whose JSON text is `head`, then the bytes of `content` (JSON text too), then `tail`. */
 export class RawResult {
@@ -81,17 +82,17 @@ export class RpcServer<C> {
   }
 
   async #receive(frame: unknown, context: C): Promise<Pieces | undefined> {
-    if (!Array.isArray(frame)) {
-      const answer = await this.#one(frame, context);
-      return answer && ended(pieces(answer));
-    }
-    const fault = batchFault(frame);
+    if (Array.isArray(frame)) return this.#batch(frame, context);
+    const answer = await this.#one(frame, context);
+    return answer && ended(pieces(answer));
+  }
+
+  async #batch(batch: unknown[], context: C): Promise<Pieces | undefined> {
+    const fault = batchFault(batch);
     if (fault) return ended(pieces(failure(null, fault)));
-    const answers = (await Promise.all(frame.map((request) => this.#one(request, context)))).filter(
-      (answer) => answer !== undefined,
-    );
-    if (answers.length === 0) return undefined;
-    return ["[", ...answers.flatMap((answer, i) => (i ? [",", ...pieces(answer)] : pieces(answer))), "]\n"];
+    const line = new BatchLine(batch);
+    for (const request of batch) line.add(await this.#one(request, context));
+    return line.pieces;
   }
 
   async #one(request: unknown, context: C): Promise<JSONRPCResponse | undefined> {
@@ -103,9 +104,58 @@ export class RpcServer<C> {
 
 function batchFault(batch: unknown[]): BusbarError | undefined {
   if (batch.length === 0) return new BusbarError("INVALID_REQUEST", "an empty batch");
-  if (batch.length <= MAX_BATCH_CALLS) return undefined;
+  if (batch.length <= MAX_BATCH_CALLS) return idsFault(batch);
   const text = `a batch of ${batch.length} calls, at most ${MAX_BATCH_CALLS} are allowed`;
   return new BusbarError("INVALID_REQUEST", text, { limit: MAX_BATCH_CALLS });
+}
+
+/** All ids come back in one line. */
+function idsFault(batch: unknown[]): BusbarError | undefined {
+  let chars = 0;
+  for (const request of batch) chars += String(idOf(request)).length;
+  if (chars <= MAX_ID_TEXT_CHARS) return undefined;
+  const text = `the ids of the batch have ${chars} characters together, at most ${MAX_ID_TEXT_CHARS} are allowed`;
+  return new BusbarError("INVALID_REQUEST", text, { limit: MAX_ID_TEXT_CHARS });
+}
+
+/** The answer to a batch. What does not fit into the line any more is answered with FRAME_TOO_LARGE. */
+class BatchLine {
+  readonly #all: Pieces = [];
+  /** Bytes left when every call is answered with the shortest error. */
+  #room = MAX_FRAME_BYTES;
+
+  constructor(batch: readonly unknown[]) {
+    for (const request of batch) this.#room -= leastBytes(idOf(request));
+  }
+
+  add(answer: JSONRPCResponse | undefined): void {
+    if (!answer) return;
+    let text = pieces(answer);
+    let more = bytesOf(text) - leastBytes(answer.id);
+    if (more > this.#room) {
+      text = pieces(failure(answer.id, answerTooLarge(bytesOf(text))));
+      more = 0;
+    }
+    this.#room -= Math.max(0, more);
+    this.#all.push(this.#all.length === 0 ? "[" : ",", ...text);
+  }
+
+  get pieces(): Pieces | undefined {
+    return this.#all.length === 0 ? undefined : [...this.#all, "]\n"];
+  }
+}
+
+/** What an answer with FRAME_TOO_LARGE takes at most beside its id, with what stands between answers. */
+const ERROR_BYTES = 500;
+
+function leastBytes(id: JSONRPCID): number {
+  return ERROR_BYTES + (typeof id === "string" ? Buffer.byteLength(JSON.stringify(id)) : 32);
+}
+
+function bytesOf(list: Pieces): number {
+  let bytes = 0;
+  for (const piece of list) bytes += typeof piece === "string" ? Buffer.byteLength(piece) : piece.length;
+  return bytes;
 }
 
 /** Why this is no request object; the caller's bytes are not repeated. */
@@ -115,7 +165,8 @@ function requestFault(request: unknown): string | undefined {
   const { jsonrpc, method, id, params } = request as Record<string, unknown>;
   if (jsonrpc !== "2.0") return 'jsonrpc must be "2.0"';
   if (typeof method !== "string") return "method must be a string";
-  if (id !== undefined && !isId(id)) return "id must be a string, a number below 2^53, or null";
+  if (id !== undefined && !isId(id))
+    return `id must be a string of at most ${MAX_ID_TEXT_CHARS} characters, a number below 2^53, or null`;
   if (params !== undefined && (typeof params !== "object" || params === null))
     return "params must be an object";
   if ("result" in request || "error" in request) return "a request has neither result nor error";
@@ -124,7 +175,7 @@ function requestFault(request: unknown): string | undefined {
 
 function isId(id: unknown): id is JSONRPCID {
   if (typeof id === "number") return Math.abs(id) <= Number.MAX_SAFE_INTEGER;
-  return typeof id === "string" || id === null;
+  return id === null || (typeof id === "string" && id.length <= MAX_ID_TEXT_CHARS);
 }
 
 function idOf(request: unknown): JSONRPCID {
@@ -148,20 +199,24 @@ function ended(list: Pieces): Pieces {
 }
 
 function pieces(answer: JSONRPCResponse): Pieces {
+  const list = spelledOut(answer);
+  // No client takes a longer line: better one failed call than a broken connection. Most are short at first sight.
+  let bound = 1;
+  for (const piece of list) bound += typeof piece === "string" ? piece.length * 3 : piece.length;
+  if (bound <= MAX_FRAME_BYTES) return list;
+  const bytes = bytesOf(list);
+  return bytes < MAX_FRAME_BYTES ? list : [JSON.stringify(failure(answer.id, answerTooLarge(bytes)))];
+}
+
+function spelledOut(answer: JSONRPCResponse): Pieces {
   const raw: unknown = answer.result;
-  if (!(raw instanceof RawResult)) {
-    const text = JSON.stringify(answer);
-    // No client takes a longer line: better one failed call than a broken connection.
-    return text.length < MAX_FRAME_BYTES / 3 || Buffer.byteLength(text) < MAX_FRAME_BYTES
-      ? [text]
-      : pieces(failure(answer.id, answerTooLarge(text.length)));
-  }
+  if (!(raw instanceof RawResult)) return [JSON.stringify(answer)];
   const id = JSON.stringify(answer.id);
   return [`{"jsonrpc":"2.0","id":${id},"result":${raw.head}`, raw.content, `${raw.tail}}`];
 }
 
-function answerTooLarge(chars: number): BusbarError {
-  const text = `the answer has ${chars} characters, more than a message may have; ask for less at once`;
+function answerTooLarge(bytes: number): BusbarError {
+  const text = `the answer has ${bytes} bytes, more than there is room for in a message; ask for less at once`;
   return new BusbarError("FRAME_TOO_LARGE", text, { limit: MAX_FRAME_BYTES });
 }
 

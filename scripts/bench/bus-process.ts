@@ -6,6 +6,8 @@ import { join } from "node:path";
 import { type BusClient, connectBus } from "../../bus/client/client.ts";
 import { readToken } from "../../bus/client/find.ts";
 import { readEndpoint } from "../../bus/paths.ts";
+import { HEARTBEAT_MS } from "../../schemas/limits.ts";
+import type { ClaimAnswer } from "../../schemas/methods.ts";
 import { benchRun } from "./plan.ts";
 
 /** Started with the flags that busctl starts it with. */
@@ -34,13 +36,17 @@ export async function startBus(dir: string, repo: string, base: string): Promise
     connectBus({ socket, role, token: readToken(runtime, role), client: "bench" });
   const person = await as("person");
   const scheduler = await as("scheduler");
-  const agentToken = await claimOne(person, scheduler, { repo: common, base, dir });
+  const { agent_token: agentToken, attempt } = await claimOne(person, scheduler, { repo: common, base, dir });
+  const renewing = setInterval(() => {
+    scheduler.call("attempt_update", { run: "bench", task: "task_0", attempt }).catch(() => {}); // the reads would fail
+  }, HEARTBEAT_MS);
   return {
     socket,
     agentToken,
     memory: () =>
       Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))?.[1]) / 1024,
     end: async () => {
+      clearInterval(renewing);
       person.close();
       scheduler.close();
       child.kill("SIGTERM");
@@ -67,7 +73,7 @@ async function claimOne(
   person: BusClient,
   scheduler: BusClient,
   at: { repo: string; base: string; dir: string },
-): Promise<string> {
+): Promise<ClaimAnswer> {
   const spec = benchRun({ run: "bench", repo: at.repo, base: at.base, tasks: 1 });
   await person.call("submit_run", { spec });
   const worker = "bench-worker";
@@ -81,5 +87,5 @@ async function claimOne(
   const { tasks } = await scheduler.call("list_tasks", { run: "bench" });
   const state_version = tasks[0]?.state_version ?? 0;
   const order = { run: "bench", task: "task_0", state_version, worker, base: at.base, workspace: at.dir };
-  return (await scheduler.call("claim", order)).agent_token;
+  return scheduler.call("claim", order);
 }

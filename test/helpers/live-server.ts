@@ -90,15 +90,15 @@ export async function liveServer(
     raw: async () => {
       const raw = connect(socket);
       t.after(() => raw.destroy());
-      let text = "";
+      const chunks: Buffer[] = [];
       let count = 0;
       raw.on("error", () => {}); // "close" follows
       raw.on("data", (chunk: Buffer) => {
-        text += chunk.toString("latin1");
+        chunks.push(chunk);
         for (const byte of chunk) if (byte === 0x0a) count += 1;
       });
       await once(raw, "connect");
-      const all = () => Buffer.from(text, "latin1").toString("utf8").split("\n").slice(0, -1);
+      const all = () => Buffer.concat(chunks).toString("utf8").split("\n").slice(0, -1);
       const closed = new Promise<void>((resolve) => raw.once("close", () => resolve()));
       return { socket: raw, lines: all, count: () => count, closed };
     },

@@ -77,3 +77,7 @@ test("every number is positive and finite", () => {
     for (const n of numbersOf(value)) assert.ok(Number.isFinite(n) && n > 0, name);
   }
 });
+
+test("the error that says that an answer is too large fits with its id, however that is escaped", () => {
+  assert.ok(6 * L.MAX_ID_TEXT_CHARS + 1_000 * L.MAX_BATCH_CALLS < L.MAX_FRAME_BYTES);
+});

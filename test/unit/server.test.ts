@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BusbarError, isCode } from "../../schemas/errors.ts";
-import { MAX_BATCH_CALLS, MAX_FRAME_BYTES } from "../../schemas/limits.ts";
+import { MAX_BATCH_CALLS, MAX_FRAME_BYTES, MAX_ID_TEXT_CHARS } from "../../schemas/limits.ts";
 import { liveServer } from "../helpers/live-server.ts";
 import { until } from "../helpers/wait.ts";
 
@@ -13,7 +13,7 @@ const handlers = { ping: () => ({}) as never };
 async function answers(server: Awaited<ReturnType<typeof liveServer>>, text: string | Buffer, count: number) {
   const raw = await server.raw();
   raw.socket.write(text);
-  await until(`${count} answers`, () => raw.lines().length >= count);
+  await until(`${count} answers`, () => raw.count() >= count, 30_000);
   return raw.lines().map((line) => JSON.parse(line));
 }
 
@@ -67,6 +67,63 @@ test("B1: batches: null inside, notifications only, empty, too many", async (t) 
   assert.deepEqual(
     got.map((each) => each.error?.code ?? each.id),
     [-32600, -32600, 1],
+  );
+});
+
+test("B1: an id as long as the frame is refused; one of the longest comes back with the error that there is no room", async (t) => {
+  const text = "y".repeat(MAX_FRAME_BYTES - 2 * MAX_ID_TEXT_CHARS);
+  const server = await liveServer(t, {
+    handshakeMs: 60_000,
+    handlers: { ping: () => ({ text }) as never },
+  });
+  const long = "x".repeat(MAX_ID_TEXT_CHARS);
+  const escaped = long.replaceAll("x", "\u0001");
+  const [whole, most, bare] = await answers(
+    server,
+    ping("x".repeat(MAX_FRAME_BYTES - 100)) + ping(escaped) + ping(1),
+    3,
+  );
+  assert.deepEqual([whole.id, whole.error.data.code], [null, "INVALID_REQUEST"]);
+  assert.ok(most.id === escaped && most.error.data.code === "FRAME_TOO_LARGE");
+  assert.equal(bare.result.text.length, text.length);
+});
+
+test("B1: a batch is run in order, and its answer fits into one frame whatever its calls give", async (t) => {
+  const big = "y".repeat(5 * 1024 * 1024);
+  const CALLS = 8;
+  let open = 0;
+  const seen: unknown[] = [];
+  const server = await liveServer(t, {
+    handshakeMs: 60_000,
+    handlers: {
+      ping: async (call) => {
+        open += 1;
+        assert.equal(open, 1, "one call at a time");
+        await new Promise((resolve) => setImmediate(resolve));
+        open -= 1;
+        seen.push((call.access.params as { n: number }).n);
+        return { text: big } as never;
+      },
+    },
+  });
+  const call = (n: number) => ({ jsonrpc: "2.0", id: `call-${n}`, method: "ping", params: { n } });
+  const raw = await server.raw();
+  raw.socket.write(`${JSON.stringify(Array.from({ length: CALLS }, (_, n) => call(n)))}\n`);
+  await until("the answer", () => raw.count() === 1, 30_000);
+  const [line = ""] = raw.lines();
+  assert.ok(Buffer.byteLength(line) < MAX_FRAME_BYTES);
+  const got = JSON.parse(line) as { id: string; error?: { data: { code: string } } }[];
+  assert.deepEqual(
+    got.map((each) => each.id),
+    Array.from({ length: CALLS }, (_, n) => `call-${n}`),
+  );
+  assert.deepEqual(
+    got.map((each) => each.error?.data.code ?? "ok"),
+    ["ok", "ok", "ok", ...Array.from({ length: CALLS - 3 }, () => "FRAME_TOO_LARGE")],
+  );
+  assert.deepEqual(
+    seen,
+    Array.from({ length: CALLS }, (_, n) => n),
   );
 });
 
