@@ -186,7 +186,8 @@ export async function loadCheckpoint(
   base: Base,
 ): Promise<{ position: Position; seqOf: Map<string, number> } | undefined> {
   for (const name of await ports.disk.list(ports.dir)) {
-    if (name.endsWith(".tmp")) await ports.disk.unlink(join(ports.dir, name)); // left by a kill
+    if (!name.endsWith(".tmp")) continue;
+    await ports.disk.unlink(join(ports.dir, name)).catch(() => {}); // left by a kill; it harms nobody
   }
   const meta = metaFile(ports);
   await meta.read();

@@ -3,6 +3,7 @@
 
 import { writeSync } from "node:fs";
 import { mkdir, open, readdir, rename, unlink } from "node:fs/promises";
+import { dirname } from "node:path";
 import { isErrno } from "./errno.ts";
 
 export interface DiskFile {
@@ -64,14 +65,20 @@ export async function writeAll(file: DiskFile, bytes: Buffer, position: number):
   let done = 0;
   while (done < bytes.length) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
-    done += bytesWritten;
+    done += progress(bytesWritten);
   }
 }
 
 /** The same at once, for few bytes. */
 export function writeAllNow(file: DiskFile, bytes: Buffer, position: number): void {
   for (let done = 0; done < bytes.length; )
-    done += file.writeNow(bytes, done, bytes.length - done, position + done);
+    done += progress(file.writeNow(bytes, done, bytes.length - done, position + done));
+}
+
+/** A write that takes nothing and gives no error would be tried for ever. */
+function progress(written: number): number {
+  if (written > 0) return written;
+  throw Object.assign(new Error("the disk takes no more bytes"), { code: "EIO" });
 }
 
 /** Reads `length` bytes at `position`, fewer at the end of the file. */
@@ -102,14 +109,14 @@ export async function readWhole(disk: Disk, path: string): Promise<Buffer | unde
   }
 }
 
-/** A new file with its name, durable; EEXIST when it is there already. */
-export async function writeNew(disk: Disk, dir: string, path: string, bytes: Buffer): Promise<void> {
-  const file = await disk.open(path, "wx", 0o600);
+/** A file of ours with its name, durable. Where it fails, what stands there is not to be believed. */
+export async function writeWhole(disk: Disk, path: string, bytes: Buffer): Promise<void> {
+  const file = await disk.open(path, "w", 0o600);
   try {
     await writeAll(file, bytes, 0);
     await file.sync();
   } finally {
     await file.close();
   }
-  await disk.syncDir(dir);
+  await disk.syncDir(dirname(path));
 }

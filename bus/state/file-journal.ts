@@ -1,7 +1,7 @@
 // The journal in files: opening (scan, cut a torn tail), appending (journal.ts), reading back. See journal.ts for the rules.
 
 import type { JournalRecord } from "../../schemas/events.ts";
-import type { Disk } from "./disk.ts";
+import { type Disk, type DiskFile, readAt, writeAll } from "./disk.ts";
 import type { Batch, Damage, Journal, Position, Proof } from "./journal.ts";
 import { cutTorn, damaged, parseLine, type Scan, START, scan } from "./journal-scan.ts";
 import { JournalWriter, type WriterPorts } from "./journal-writer.ts";
@@ -9,6 +9,7 @@ import { listSegments, readLines, readLinesBackwards, type Segment, segmentPath,
 
 /** A journal up to this size is proven whole at every start; of a larger one, what comes after the checkpoint. */
 export const VERIFY_AT_START_BYTES = 4 * 1024 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
 
 export class FileJournal implements Journal {
   private constructor(
@@ -49,7 +50,10 @@ export class FileJournal implements Journal {
         last_record: found.end.seq,
       });
     }
-    return new FileJournal(ports, new JournalWriter(ports, found.end, await openLast(ports, found)));
+    return new FileJournal(
+      ports,
+      new JournalWriter(ports, found.end, await openLast(ports, found.end, checkpoint)),
+    );
   }
 
   get position(): Position {
@@ -169,7 +173,24 @@ async function sizeOfFile(disk: Disk, path: string): Promise<number> {
   }
 }
 
-async function openLast(ports: WriterPorts, found: Scan) {
-  if (found.end.segment === 0) return undefined;
-  return ports.disk.open(segmentPath(ports.dir, found.end.segment), "r+");
+/**
+ * The last segment, with all that was found in it on the disk: that it can be read does not say so, the bus may have
+ * died between a write and its sync, or after one that failed. What lies before the checkpoint was made sure of then.
+ */
+async function openLast({ disk, dir }: WriterPorts, end: Position, checkpoint: Position | undefined) {
+  if (end.segment === 0) return undefined;
+  const file = await disk.open(segmentPath(dir, end.segment), "r+");
+  try {
+    await writeAgain(file, checkpoint?.segment === end.segment ? checkpoint.offset : 0, end.offset);
+    await file.datasync();
+    return file;
+  } catch (error) {
+    await file.close().catch(() => {});
+    throw error;
+  }
+}
+
+async function writeAgain(file: DiskFile, from: number, to: number): Promise<void> {
+  for (let at = from; at < to; at += CHUNK_BYTES)
+    await writeAll(file, await readAt(file, at, Math.min(CHUNK_BYTES, to - at)), at);
 }

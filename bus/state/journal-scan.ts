@@ -10,7 +10,7 @@ import { BusbarError } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import { bodyOf, claimedMac, FIRST_MAC, follows } from "./chain.ts";
 import { diagnose, records } from "./diagnose.ts";
-import { type Disk, readAt } from "./disk.ts";
+import { type Disk, readAt, writeWhole } from "./disk.ts";
 import type { Damage, Position } from "./journal.ts";
 import { type Line, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
 
@@ -199,16 +199,7 @@ export async function cutTorn(
   const file = await disk.open(torn.path, "r+");
   const copy = join(keep, `after-${seq}-${torn.bytes}.bin`);
   try {
-    const bytes = await readAt(file, torn.offset, torn.bytes);
-    const out = await disk.open(copy, "w", 0o600);
-    try {
-      let done = 0;
-      while (done < bytes.length)
-        done += (await out.write(bytes, done, bytes.length - done, done)).bytesWritten;
-      await out.sync();
-    } finally {
-      await out.close();
-    }
+    await writeWhole(disk, copy, await readAt(file, torn.offset, torn.bytes));
     await file.truncate(torn.offset);
     await file.sync();
   } finally {

@@ -3,20 +3,27 @@
 //   queue -> (end of the tick: one synchronous write) -> pages -> (its sync, where it needs one) -> told
 //
 // `tail` is where the next write goes, `position` is how far batches were told. What is between them may still be lost.
+//
+// After a sync that failed, the kernel may count pages as clean that never reached the disk, and a later sync that works
+// says nothing about them. So all bytes since the last good sync are kept here (few: beyond a bound they are synced
+// though nobody waits), and what was told of them is written again before anything else is.
 
 import { BusbarError, ioError } from "../../schemas/errors.ts";
-import type { JournalRecord } from "../../schemas/events.ts";
 import { JOURNAL_SEGMENT_BYTES } from "../../schemas/limits.ts";
 import type { Log } from "../../schemas/ports.ts";
-import { seal } from "./chain.ts";
 import { type Disk, type DiskFile, writeAllNow } from "./disk.ts";
 import type { Batch, JournalCounters, Position } from "./journal.ts";
+import { place, type Written } from "./placing.ts";
 import { segmentPath } from "./segments.ts";
+import { Unsynced } from "./unsynced.ts";
 
 /** More than this waiting means that the disk cannot follow: refused instead of growing without bound. */
 export const MAX_QUEUED_RECORDS = 200_000;
 /** Calls kept for later while nothing can be written. */
 export const MAX_KEPT_READS = 10_000;
+
+/** So many bytes of reads may wait for a sync that somebody needs. */
+const MAX_UNSYNCED_BYTES = 1024 * 1024;
 
 /** While nothing can be written, a read tries again at most this often; a change of state always tries. */
 const PROBE_AFTER_MS = 500;
@@ -29,13 +36,6 @@ export interface WriterPorts {
   /** Milliseconds from a clock that never jumps. */
   monotonic(): number;
   segmentBytes?: number;
-}
-
-/** A batch that stands in the file, and the place after it. */
-interface Written {
-  batch: Batch;
-  records: JournalRecord[];
-  end: Position;
 }
 
 export class JournalWriter {
@@ -59,8 +59,10 @@ export class JournalWriter {
   private held: Promise<void> | undefined;
   private waiters: { seq: number; resolve(): void }[] = [];
   private closed = false;
-  /** Bytes of a failed write may stand behind the last good one. */
+  /** Bytes that do not count may stand behind the last good one, and those of `unsynced` are in doubt. */
   private dirty = false;
+  /** What was written to the file since its last good sync, in order. */
+  private readonly unsynced = new Unsynced();
   private failedAt = 0;
   /** A sync failed: that bytes reach the page cache says nothing, only the next sync does. */
   private syncFailed = false;
@@ -75,8 +77,7 @@ export class JournalWriter {
   }
 
   append(batch: Batch): void {
-    if (this.closed)
-      throw new BusbarError("SHUTTING_DOWN", "the bus is ending; nothing is recorded any more");
+    if (this.closed) throw this.ended();
     const mayTry = batch.durable || this.mayProbe();
     if (!mayTry && batch.required) {
       batch.noted?.(this.lastError);
@@ -100,16 +101,25 @@ export class JournalWriter {
     else note(batch);
   }
 
+  /** Fulfilled when all up to `position` is on the disk, so that something else may rest on it. Rejects with STORAGE. */
+  async durable(): Promise<Position> {
+    const at = this.position;
+    const { segment, offset } = at;
+    while (this.position.segment === segment && this.unsynced.has(offset)) {
+      if (this.failure !== undefined || !this.file) throw this.lastError ?? this.ended();
+      if (!this.held && !this.syncing) this.syncing = this.sync(this.file);
+      await (this.held ?? this.syncing);
+    }
+    return at;
+  }
+
+  private ended(): BusbarError {
+    return new BusbarError("SHUTTING_DOWN", "the bus is ending; nothing is recorded any more");
+  }
+
   settled(): Promise<void> {
     if (this.pages.length === 0) return Promise.resolve();
     return new Promise((resolve) => this.waiters.push({ seq: this.tail.seq, resolve }));
-  }
-
-  /** What was told is on the disk, calls too, which nobody waited for. */
-  async durable(): Promise<Position> {
-    const at = this.position;
-    await this.file?.datasync();
-    return at;
   }
 
   /** A disk that just refused is not asked again for every read. */
@@ -169,11 +179,12 @@ export class JournalWriter {
 
   private write(file: DiskFile, batches: Batch[]): void {
     const began = this.ports.monotonic();
-    const { text, placed } = this.place(batches);
+    const { text, placed } = place(this.ports.key, this.tail, batches);
     const bytes = Buffer.from(text, "utf8");
     this.dirty = true;
     writeAllNow(file, bytes, this.tail.offset);
     this.dirty = false;
+    this.unsynced.add(this.tail.offset, bytes);
     const end = (placed.at(-1) as Written).end;
     this.counters.writes += 1;
     this.counters.records += end.seq - this.tail.seq;
@@ -183,54 +194,43 @@ export class JournalWriter {
     this.pages.push(...placed);
   }
 
-  /** Gives every record its number and its mac, and every batch its place. */
-  private place(batches: Batch[]): { text: string; placed: Written[] } {
-    let { seq, mac, offset, lines } = this.tail;
-    const { segment } = this.tail;
-    let text = "";
-    const placed: Written[] = [];
-    for (const batch of batches) {
-      const records: JournalRecord[] = [];
-      for (const record of batch.records) {
-        seq += 1;
-        lines += 1;
-        const full: JournalRecord = { v: 1, seq, ...record };
-        const sealed = seal(this.ports.key, mac, JSON.stringify(full));
-        mac = sealed.mac;
-        text += sealed.line;
-        text += "\n";
-        offset += Buffer.byteLength(sealed.line) + 1;
-        records.push(full);
-      }
-      placed.push({ batch, records, end: { seq, mac, segment, offset, lines } });
-    }
-    return { text, placed };
-  }
-
   /** Tells what needs no sync (any more), and syncs for the rest. */
   private settle(): void {
     if (this.syncing) return;
     this.tell(0);
-    if (this.pages.length > 0) this.syncing = this.sync(this.file as DiskFile);
+    if (this.pages.length > 0 || this.unsynced.size > MAX_UNSYNCED_BYTES)
+      this.syncing = this.sync(this.file as DiskFile);
   }
 
   private async sync(file: DiskFile): Promise<void> {
-    while (this.pages.length > 0) {
+    do {
       const count = this.pages.length;
-      const began = this.ports.monotonic();
       try {
-        await file.datasync();
+        await this.syncPages(file);
       } catch (cause) {
         this.syncing = undefined;
-        this.syncFailed = true;
         this.giveBack([], cause);
         return;
       }
-      this.counters.syncs += 1;
-      this.counters.write_ms += this.ports.monotonic() - began;
       this.tell(count);
-    }
+    } while (this.pages.length > 0);
     this.syncing = undefined;
+  }
+
+  /** What was written before the call is on the disk; or it is in doubt, all of it. */
+  private async syncPages(file: DiskFile): Promise<void> {
+    const parts = this.unsynced.count;
+    const began = this.ports.monotonic();
+    try {
+      await file.datasync();
+    } catch (cause) {
+      this.dirty = true;
+      this.syncFailed = true;
+      throw cause;
+    }
+    this.counters.syncs += 1;
+    this.counters.write_ms += this.ports.monotonic() - began;
+    this.unsynced.confirm(parts);
   }
 
   /**
@@ -270,27 +270,37 @@ export class JournalWriter {
     return this.ports.segmentBytes ?? JOURNAL_SEGMENT_BYTES;
   }
 
-  /** Makes the file free of torn bytes; closes a full segment and begins the next. */
+  /** Makes the file free of what does not count; closes a full segment and begins the next. */
   private async prepare(): Promise<void> {
     await this.syncing; // then all is told, or given up: `tail` is `position`
-    if (this.file && this.dirty) {
-      await this.file.truncate(this.position.offset);
-      this.dirty = false;
-    }
-    if (this.isReady()) return;
+    if (this.file && this.dirty) await this.mend(this.file);
+    if (!this.isReady()) await this.rotate();
+  }
+
+  /** Cuts off what does not count, and writes again what does and may not be on the disk. */
+  private async mend(file: DiskFile): Promise<void> {
+    await file.truncate(this.position.offset);
+    await this.unsynced.writeAgain(file);
+    this.dirty = false;
+  }
+
+  private async rotate(): Promise<void> {
+    const old = this.file;
+    // First: a segment must not stand behind one that may still lose its end.
+    if (old && this.unsynced.size > 0) await this.syncPages(old);
     const first = this.position.seq + 1;
     const { disk, dir } = this.ports;
-    const next = await disk.open(segmentPath(dir, first), "a+");
-    await next.close();
-    const file = await disk.open(segmentPath(dir, first), "r+");
-    await file.truncate(0);
-    await disk.syncDir(dir);
-    const old = this.file;
-    if (old) await old.sync();
+    const file = await disk.open(segmentPath(dir, first), "w+");
+    try {
+      await disk.syncDir(dir);
+    } catch (cause) {
+      await file.close().catch(() => {});
+      throw cause;
+    }
     this.file = file;
     this.position = { ...this.position, segment: first, offset: 0, lines: 0 };
     this.tail = this.position;
-    await old?.close();
+    await old?.close().catch(() => {}); // all of it is on the disk
   }
 
   /** Nothing behind `position` counts: `tried` was not written, the pages were not made durable. */
@@ -306,6 +316,7 @@ export class JournalWriter {
     if (answered.length > 0) this.dirty = true;
     this.pages = [];
     this.tail = this.position;
+    this.unsynced.cut(this.position.offset);
     const reads = [...answered, ...waiting.filter((batch) => !batch.required)].filter((b) => !b.durable);
     const kept = reads.slice(-MAX_KEPT_READS);
     this.counters.dropped += reads.length - kept.length;
@@ -317,6 +328,18 @@ export class JournalWriter {
       else note(batch, batch.required ? error : undefined);
     }
     this.wake();
+    this.mendNow();
+  }
+
+  /** What was refused should not come back if the bus dies now. Where it cannot be cut off, the next try does it first. */
+  private mendNow(): void {
+    const { file } = this;
+    if (this.held || !file || !this.dirty) return;
+    const mended = this.mend(file).then(
+      () => this.syncPages(file),
+      () => {},
+    );
+    this.hold(() => mended.catch(() => {}));
   }
 
   /** Writes what is queued, then closes. */
@@ -325,12 +348,18 @@ export class JournalWriter {
     await this.idle();
     this.flush();
     await this.idle();
-    const file = this.file;
-    this.file = undefined;
+    this.counters.dropped += this.take().length; // nothing is written behind the end
+    const { file } = this;
     if (!file) return;
-    if (this.dirty) await file.truncate(this.position.offset).catch(() => {});
-    await file.datasync().catch(() => {});
-    await file.close();
+    try {
+      if (this.dirty) await this.mend(file);
+      if (this.unsynced.size > 0) await this.syncPages(file);
+    } catch (cause) {
+      this.giveBack([], cause);
+      await this.idle();
+    }
+    this.file = undefined;
+    await file.close().catch(() => {}); // what counts is on the disk, or was said not to be
   }
 
   private async idle(): Promise<void> {

@@ -10,7 +10,8 @@
 // 4. Sequence number and mac are given when a batch is written, so a failed write leaves no gap.
 // 5. When a write or a sync fails, every batch that waits fails too (they were decided on top of it); the file is cut
 //    back to the last good byte before anything else is written. A read that must be recorded is refused; other calls
-//    that were noted stay, up to a bound, for the next try.
+//    that were noted stay, up to a bound, for the next try. A refused change comes back only if the bus dies before it
+//    could be cut off; then it is there whole.
 
 import type { BusbarError } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";

@@ -1,9 +1,9 @@
 // The secret of a bus: 32 random bytes in <bus dir>/key (0600), made once. It seals the journal and signs tokens.
 
 import { randomBytes } from "node:crypto";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { BusbarError, ioError } from "../../schemas/errors.ts";
-import { type Disk, readWhole, writeNew } from "./disk.ts";
+import { type Disk, readWhole, writeWhole } from "./disk.ts";
 
 const KEY_BYTES = 32;
 
@@ -11,8 +11,9 @@ const KEY_BYTES = 32;
 export async function loadKey(disk: Disk, dir: string, fresh: boolean): Promise<Buffer> {
   const path = join(dir, "key");
   const there = await readWhole(disk, path);
-  if (there?.length === KEY_BYTES) return there;
+  const whole = there?.length === KEY_BYTES;
   if (!fresh) {
+    if (whole) return there;
     const why = there ? `has ${there.length} bytes instead of ${KEY_BYTES}` : "is missing";
     throw new BusbarError(
       "JOURNAL_DAMAGED",
@@ -20,10 +21,13 @@ export async function loadKey(disk: Disk, dir: string, fresh: boolean): Promise<
       { file: path },
     );
   }
-  const key = randomBytes(KEY_BYTES);
+  // A first start may have ended before the key was durable: it is made so before anything is sealed with it.
+  const key = whole ? there : randomBytes(KEY_BYTES);
+  const draft = `${path}.tmp`;
   try {
-    if (there) await disk.unlink(path); // a torn first start: nothing was sealed with it
-    await writeNew(disk, dir, path, key);
+    await writeWhole(disk, draft, key);
+    await disk.rename(draft, path);
+    for (const each of [dir, dirname(dir)]) await disk.syncDir(each);
   } catch (error) {
     throw ioError("writing the key", path, error, "STORAGE");
   }

@@ -5,7 +5,7 @@
 
 import { join } from "node:path";
 import type { VerifyAnswer } from "../../schemas/answers.ts";
-import { BusbarError } from "../../schemas/errors.ts";
+import { BusbarError, ioError } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import { CHECKPOINT_EVERY_EVENTS } from "../../schemas/limits.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
@@ -45,6 +45,8 @@ export class Store implements StateStore {
   private inFlight: Promise<unknown> | undefined;
   private checkpointing: Promise<void> | undefined;
   private eventsSince: number;
+  /** A checkpoint that could not be written is not tried again for every event. */
+  private dueAbove = 0;
   private closed = false;
   private readonly anchorer: Anchorer | undefined;
   readonly counters = { events: 0, accesses: 0, refused: 0, checkpoints: 0, checkpoint_ms: 0 };
@@ -67,7 +69,11 @@ export class Store implements StateStore {
   /** Throws JOURNAL_DAMAGED, STATE_TOO_NEW, STORAGE. */
   static async open(ports: StorePorts): Promise<Store> {
     const disk = ports.disk ?? systemDisk;
-    const { base, journal, key, dirty, replayed } = await recover({ ...ports, disk });
+    const { base, journal, key, dirty, replayed } = await recover({ ...ports, disk }).catch(
+      (error: unknown) => {
+        throw asStorage("opening the state", ports.dir, error);
+      },
+    );
     return new Store({ ...ports, disk }, base, journal, key, dirty, replayed);
   }
 
@@ -205,18 +211,20 @@ export class Store implements StateStore {
 
   /** Written records after `seq`, up to the newest at the time of the call. */
   recordsAfter(seq: number, filter: StreamFilter = {}): AsyncIterable<JournalRecord> {
-    return recordsAfter(this.journal, seq, filter);
+    return this.reading(recordsAfter(this.journal, seq, filter));
   }
 
   /** Records before `seq`, newest first. */
   async *recordsBefore(seq: number): AsyncGenerator<JournalRecord> {
-    for await (const page of this.journal.readBack(seq)) yield* page;
+    for await (const page of this.reading(this.journal.readBack(seq))) yield* page;
   }
 
   /** Sees every call that was answered before. */
   async query(filter: AuditFilter): Promise<AuditPage> {
     await this.journal.settled();
-    return queryAudit(this.journal, filter);
+    return queryAudit(this.journal, filter).catch((error: unknown) => {
+      throw this.unreadable(error);
+    });
   }
 
   /** Proves the chain, compares it with the anchors, and replays it: it must lead to the state as it is. */
@@ -227,14 +235,28 @@ export class Store implements StateStore {
       base: this.base,
       key: this.key,
       ...(anchor && { anchor }),
+    }).catch((error: unknown) => {
+      throw this.unreadable(error);
     });
+  }
+
+  private async *reading<T>(source: AsyncIterable<T>): AsyncGenerator<T> {
+    try {
+      yield* source;
+    } catch (error) {
+      throw this.unreadable(error);
+    }
+  }
+
+  private unreadable(error: unknown): BusbarError {
+    return asStorage("reading the journal in", this.ports.dir, error);
   }
 
   /** True when a checkpoint would spare a start much work; large runs are written more rarely. */
   get checkpointDue(): boolean {
     let tasks = 0;
     for (const run of this.dirty) tasks += this.base.run(run)?.order.length ?? 0;
-    return this.eventsSince >= Math.max(CHECKPOINT_EVERY_EVENTS, tasks / 2);
+    return this.eventsSince >= Math.max(CHECKPOINT_EVERY_EVENTS, tasks / 2, this.dueAbove);
   }
 
   /** Writes what changed since the last one; one at a time. A failure is said in the log: the journal has it all. */
@@ -260,12 +282,14 @@ export class Store implements StateStore {
       // A checkpoint that rests on more than the disk has would look like a journal that was cut.
       await this.journal.durable();
       await write();
+      this.dueAbove = 0;
       this.anchorer?.want();
       this.counters.checkpoints += 1;
       this.counters.checkpoint_ms += clock.monotonic() - began;
     } catch (error) {
       for (const run of dirty) this.dirty.add(run);
       this.eventsSince += events;
+      this.dueAbove = this.eventsSince + CHECKPOINT_EVERY_EVENTS;
       log.warn("the checkpoint could not be written; the journal holds everything", {
         why: error instanceof BusbarError ? error.message : String(error),
       });
@@ -284,6 +308,14 @@ export class Store implements StateStore {
 }
 
 const nothing = () => {};
+
+/** What the disk said, as an error of ours; errors of ours stay. */
+function asStorage(deed: string, dir: string, error: unknown): BusbarError {
+  if (error instanceof BusbarError) return error;
+  const { code, path } = error as NodeJS.ErrnoException;
+  if (code === undefined) throw error; // a mistake in the program, not of the disk
+  return ioError(deed, path ?? dir, error, "STORAGE");
+}
 
 function toRecords(ctx: ChangeContext, draft: Draft): Unplaced[] {
   const { actor, method, requestId } = ctx;

@@ -88,7 +88,7 @@ export function openStore(dir: string, over: Partial<Parameters<typeof Store.ope
 }
 
 /** The whole state as plain values, to be compared. */
-export function dump(store: Store): unknown {
+export function dump(store: Pick<Store, "view">): unknown {
   return [...store.view.runs()].map((run) => ({
     run,
     tasks: [...store.view.tasks(run.run)].map((task) => ({
