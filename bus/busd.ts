@@ -122,7 +122,7 @@ async function main(argv: string[]): Promise<void> {
       }),
   });
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
-    process.on(signal, () => void daemon.stop(signal));
+    process.on(signal, () => void daemon.obey(signal));
   process.stdout.write(`ready ${daemon.socket}\n`);
   log.info("ended", { why: await daemon.ended });
 }

@@ -81,6 +81,8 @@ export interface Daemon {
   readonly ended: Promise<string>;
   /** Ends gracefully; the first reason wins. */
   stop(why: string): Promise<string>;
+  /** Ends because of a signal: whoever watches is told that it is on purpose. What runs goes on. */
+  obey(signal: string): Promise<string>;
 }
 
 /** Throws ALREADY_RUNNING, BUS_NOT_ANSWERING, and what directories, state and socket may throw. */
@@ -197,6 +199,11 @@ class Life<S extends DaemonStore> implements Daemon {
     return this.ended;
   }
 
+  obey(signal: string): Promise<string> {
+    this.#server?.notify("person", "shutdown", { leave_running: true, by: signal });
+    return this.stop(signal);
+  }
+
   async #close(why: string): Promise<void> {
     const { paths, log } = this.#parts;
     log.info("ending", { why });
@@ -271,7 +278,8 @@ class Life<S extends DaemonStore> implements Daemon {
     const end = performance.now() + (leaveRunning ? SHUTDOWN_LEAVE_MS : SHUTDOWN_CANCEL_MS);
     const server = this.#server!;
     // From here on the scheduler claims nothing more; a claim on its way is cancelled by the next look.
-    server.notify("scheduler", "shutdown", { leave_running: leaveRunning });
+    for (const role of ["scheduler", "person"] as const)
+      server.notify(role, "shutdown", { leave_running: leaveRunning, by });
     const busy = () => server.count("scheduler") + (leaveRunning ? 0 : server.count("shim")) > 0;
     do {
       if (!leaveRunning) await this.#cancelRunning(by);

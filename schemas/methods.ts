@@ -373,8 +373,8 @@ export interface Notifications {
   event_error: { message: string };
   /** To a shim: end the process now. */
   cancel: { reason: string };
-  /** To the scheduler: the bus is asked to end; settle and go. */
-  shutdown: { leave_running: boolean };
+  /** To the scheduler: settle and go. To people: the bus ends because `by` wants it; nobody is to start it again unasked. */
+  shutdown: { leave_running: boolean; by: string };
 }
 
 export type {

@@ -4,6 +4,8 @@
 //   Ctrl-C   detach: say how to come back, exit 130; a second one ends busctl at once
 //   SIGTERM  with `run`: cancel the run and wait for its end; else detach
 //   SIGHUP   detach (the terminal is gone)
+//
+// A bus that was ended on purpose (busctl down, a signal) ends the watch with exit 3; one that crashed is waited for.
 
 import { ping } from "./connect.ts";
 import type { Bus, Ctx } from "./context.ts";
@@ -14,7 +16,7 @@ import { intoOutcome } from "./render/into-outcome.ts";
 import { endLines } from "./render/summary.ts";
 import { taskJson } from "./render/task-json.ts";
 import { sinkFor } from "./sinks.ts";
-import { type RunState, watchRun } from "./watch.ts";
+import { type RunState, type Stopped, watchRun } from "./watch.ts";
 
 export interface AttendOptions {
   run: string;
@@ -46,7 +48,7 @@ export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> 
       else leave("left");
     }),
   ];
-  let end: RunState | "left";
+  let end: RunState | Stopped | "left";
   try {
     const look = (bus: Bus) => lookAt(bus, options);
     end = await watchRun({ ...options, sink, look, left });
@@ -54,7 +56,8 @@ export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> 
     sink.end();
     for (const off of offs) off();
   }
-  return end === "left" ? detached(ctx, options.run) : ended(ctx, end);
+  if (end === "left") return detached(ctx, options.run);
+  return "stopped" in end ? stopped(ctx, options.run, end) : ended(ctx, end);
 }
 
 async function lookAt(bus: Bus, options: AttendOptions): Promise<string | undefined> {
@@ -86,6 +89,22 @@ async function detached(ctx: Ctx, run: string): Promise<number> {
     );
   }
   return EXIT.detached;
+}
+
+async function stopped(ctx: Ctx, run: string, { stopped }: Stopped): Promise<number> {
+  const { by, leave_running } = stopped;
+  if (ctx.json) {
+    await ctx.io.out(`${JSON.stringify({ type: "stopped", run, ...stopped, exit: EXIT.infra })}\n`);
+    return EXIT.infra;
+  }
+  const who = by.startsWith("SIG") ? `by ${by}` : "by a person (busctl down)";
+  await say(
+    ctx,
+    ctx.p.yellow(`Stopped: the bus was ended ${who}; ${run} is not through.`),
+    ...(leave_running ? [] : [`  what ran was cancelled:  busctl up; busctl retry ${run}/TASK`]),
+    `  go on and watch:         busctl up; busctl tasks --follow --run ${run}`,
+  );
+  return EXIT.infra;
 }
 
 async function ended(ctx: Ctx, end: RunState): Promise<number> {

@@ -8,7 +8,7 @@
 
 import { isCode } from "../../schemas/errors.ts";
 import { findBus } from "../client/find.ts";
-import { isSameProcess, type ProcessIdentity } from "../client/identity.ts";
+import { isSameProcess, isStopped, type ProcessIdentity } from "../client/identity.ts";
 import { runningScheduler, runningShims } from "../client/running.ts";
 import { busPaths } from "../paths.ts";
 import { openBus } from "./connect.ts";
@@ -43,6 +43,13 @@ interface Watched extends ProcessIdentity {
   of?: string;
 }
 
+/** Bus and scheduler were dead before. */
+const NOTHING: Down = { bus_was_dead: true, ended: [], cancelled: [], left_running: [], survivors: [] };
+
+function labelsOf(all: readonly { of?: string }[]): string[] {
+  return [...new Set(all.flatMap(({ of }) => of ?? []))];
+}
+
 /** Undefined: nothing ran. Throws BUS_NOT_ANSWERING, and what starting the bus throws. */
 export async function bringDown(commonDir: string, leave: boolean): Promise<Down | undefined> {
   let found = await findBus(commonDir);
@@ -51,7 +58,8 @@ export async function bringDown(commonDir: string, leave: boolean): Promise<Down
   const scheduler = runningScheduler(state);
   const shims = runningShims(state);
   const dead = found.state === "dead";
-  if (dead && !scheduler && (leave || shims.length === 0)) return undefined;
+  if (dead && !scheduler && shims.length === 0) return undefined;
+  if (dead && !scheduler && leave) return { ...NOTHING, left_running: labelsOf(shims) };
   if (dead && !leave && shims.length > 0) {
     await ensureUp(commonDir);
     found = await findBus(commonDir);
@@ -65,12 +73,11 @@ export async function bringDown(commonDir: string, leave: boolean): Promise<Down
   else if (found.state !== "dead") await askForEnd(commonDir, leave);
   const survivors = await untilGone(watched, state, leave);
   const gone = watched.filter((one) => !survivors.includes(one));
-  const labels = (all: readonly { of?: string }[]) => [...new Set(all.flatMap(({ of }) => of ?? []))];
   return {
     bus_was_dead: dead,
     ended: [...new Set(gone.map(({ name }) => name))].filter((name) => name !== "agent"),
-    cancelled: labels(gone),
-    left_running: leave ? labels(runningShims(state)) : [],
+    cancelled: labelsOf(gone),
+    left_running: leave ? labelsOf(runningShims(state)) : [],
     survivors: survivors.map(({ name, pid }) => ({ name, pid })),
   };
 }
@@ -104,6 +111,8 @@ async function untilGone(watched: Watched[], state: string, leave: boolean): Pro
       told = true;
       signalTo(scheduler, "SIGTERM");
     }
+    // A stopped process hears nothing until a person continues it.
+    if (told && left.every(({ pid }) => isStopped(pid))) return left;
     await pause(LOOK_AGAIN_MS);
   }
 }

@@ -6,10 +6,11 @@
 // 3. When no row can move by itself any more, get_run is asked again; the bus decides whether the run has ended.
 // 4. The connection is lost: `connect` is asked for a new one, with pauses, for RECONNECT_MS; then on with 1,
 //    the records from the last one seen.
+// 5. The bus said before that it ends on purpose (`shutdown`): the watch ends too, and starts nothing again.
 
 import { BusbarError, isCode } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
-import type { Result } from "../../schemas/methods.ts";
+import type { Notifications, Result } from "../../schemas/methods.ts";
 import type { Bus } from "./context.ts";
 import { pause } from "./daemons.ts";
 import { awaitsInto } from "./render/into-outcome.ts";
@@ -25,6 +26,11 @@ const INTO_PATIENCE_MS = 20_000;
 const QUIET_MS = 150;
 
 export type RunState = Result<"get_run">;
+
+/** Somebody ended the bus on purpose, before the run was through. */
+export interface Stopped {
+  stopped: Notifications["shutdown"];
+}
 
 export interface Sink {
   /** The rows as they are when the watch begins, and after every reconnection. */
@@ -47,8 +53,8 @@ export interface WatchOptions {
   left: Promise<"left">;
 }
 
-/** The final state, or "left". Throws BUS_AWAY when the bus stays away. */
-export async function watchRun(options: WatchOptions): Promise<RunState | "left"> {
+/** The final state, "left", or who ended the bus. Throws BUS_AWAY when the bus stays away. */
+export async function watchRun(options: WatchOptions): Promise<RunState | Stopped | "left"> {
   let seen = -1;
   let awaySince: number | undefined;
   for (let first = true; ; ) {
@@ -60,6 +66,9 @@ export async function watchRun(options: WatchOptions): Promise<RunState | "left"
         const end = await follower.follow(first);
         first = false;
         if (end !== "lost") return end;
+      } catch (error) {
+        if (follower.ordered) return { stopped: follower.ordered };
+        throw error;
       } finally {
         seen = follower.seen;
         follower.stop();
@@ -76,6 +85,8 @@ export async function watchRun(options: WatchOptions): Promise<RunState | "left"
 
 class Follower {
   seen: number;
+  /** The bus has said that it ends on purpose. */
+  ordered: Notifications["shutdown"] | undefined;
   readonly #bus: Bus;
   readonly #options: WatchOptions;
   readonly #rows = new Map<string, Row>();
@@ -95,13 +106,16 @@ class Follower {
     this.seen = seen;
   }
 
-  async follow(first: boolean): Promise<RunState | "left" | "lost"> {
+  async follow(first: boolean): Promise<RunState | Stopped | "left" | "lost"> {
     const { run, sink } = this.#options;
     const state = await this.#read();
     if (this.seen < 0) this.seen = state.seq;
     this.#behind = this.seen < state.seq;
     sink.begin(this.#fresh(state), first);
     this.#bus.on("event", (record) => this.#take(record));
+    this.#bus.on("shutdown", (notice) => {
+      this.ordered = notice;
+    });
     await this.#bus.call("subscribe", { run, from_seq: this.seen });
     const lost = this.#bus.closed.then(() => "lost" as const);
     this.#timer = setInterval(() => void this.#look(), LOOK_MS);
@@ -111,7 +125,7 @@ class Follower {
         const end = await this.#read();
         if (this.#ended(end)) {
           await this.#caughtUp();
-          return end;
+          return this.ordered && end.summary.status !== "merged" ? { stopped: this.ordered } : end;
         }
       }
       const woken = new Promise<"woken">((resolve) => {
@@ -119,6 +133,7 @@ class Follower {
       });
       if (this.#dirty && this.#resting()) continue;
       const why = await Promise.race([woken, lost, this.#options.left]);
+      if (why === "lost" && this.ordered) return { stopped: this.ordered };
       if (why !== "woken") return why;
     }
   }
@@ -183,7 +198,7 @@ class Follower {
 
   async #look(): Promise<void> {
     const model = this.#model;
-    if (!model) return;
+    if (!model || this.ordered) return; // a scheduler that goes because it is told to is not started again
     const trouble = await this.#options.look(this.#bus).catch((error: unknown) => {
       return error instanceof BusbarError ? error.message : String(error);
     });

@@ -5,6 +5,8 @@ import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from "node:
 import { join } from "node:path";
 import { test } from "node:test";
 import { startTimeOf } from "../../bus/client/identity.ts";
+import { runningScheduler } from "../../bus/client/running.ts";
+import { processesOf } from "../helpers/processes.ts";
 import { until } from "../helpers/wait.ts";
 import { makeWorld } from "../helpers/world.ts";
 
@@ -138,4 +140,47 @@ test("O8: the scheduler is killed during a run: busctl starts another, the run e
   const end = await run.ended;
   assert.equal(end.code, 0, end.out + end.err);
   assert.equal(w.sh("wc -l < runs").trim(), "1");
+});
+
+test("O8: bus or scheduler killed with -9 while they come up: run starts them again and ends green", async (t) => {
+  const w = makeWorld(t);
+  const run = w.start(["run", w.plan([{ id: "a", command: "echo a > a.txt" }])]);
+  for (const name of ["busd.js", "scheduler/main.js"]) {
+    const found = await until(
+      `${name} comes up`,
+      () => processesOf(w.W).find((one) => one.command.includes(name)),
+      30_000,
+    );
+    process.kill(found.pid, "SIGKILL");
+  }
+  const end = await run.ended;
+  assert.equal(end.code, 0, end.out + end.err);
+  assert.equal(w.git("show", "busbar/r:a.txt"), "a");
+});
+
+test("a stopped scheduler whose bus died is named by its pid, neither killed nor doubled; after CONT it comes back", async (t) => {
+  const w = makeWorld(t);
+  const { pid, state_dir } = JSON.parse((await w.busctl(["up", "--json"])).out);
+  const scheduler = runningScheduler(state_dir)?.pid ?? 0;
+  process.kill(scheduler, "SIGSTOP");
+  t.after(() => alive(scheduler) && process.kill(scheduler, "SIGCONT"));
+  process.kill(pid, "SIGKILL");
+  const up = await w.busctl(["up", "--json"]);
+  assert.equal(up.code, 3, up.out);
+  const { error } = JSON.parse(up.err);
+  assert.equal(error.code, "SCHEDULER_NOT_ANSWERING");
+  assert.equal(error.pid, scheduler);
+  assert.match(error.help, new RegExp(`kill -CONT ${scheduler}`));
+  const schedulers = () => processesOf(w.W).filter((one) => one.command.includes("scheduler/main.js"));
+  assert.deepEqual(
+    schedulers().map((one) => one.pid),
+    [scheduler],
+  );
+  process.kill(scheduler, "SIGCONT");
+  const again = await w.busctl(["up", "--json"]);
+  assert.deepEqual(JSON.parse(again.out).started, [], again.err);
+  assert.deepEqual(
+    schedulers().map((one) => one.pid),
+    [scheduler],
+  );
 });

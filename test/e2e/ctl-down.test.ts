@@ -93,7 +93,8 @@ test("O8: up after the bus was killed: the scheduler comes back, no second one i
   const w = makeWorld(t);
   assert.equal((await w.busctl(["up"])).code, 0);
   const { pid, state_dir } = w.endpoint();
-  const scheduler = runningScheduler(state_dir)?.pid;
+  // It writes its file a moment after the bus knows it.
+  const { pid: scheduler } = await until("the scheduler says who it is", () => runningScheduler(state_dir));
   process.kill(pid, "SIGKILL");
   const up = await w.busctl(["up", "--json"]);
   assert.equal(up.code, 0, up.err);
@@ -101,4 +102,52 @@ test("O8: up after the bus was killed: the scheduler comes back, no second one i
   assert.equal(runningScheduler(state_dir)?.pid, scheduler);
   const ran = await w.run([{ id: "a", command: "echo a > a.txt" }]);
   assert.equal(ran.code, 0, ran.out + ran.err);
+});
+
+test("O8: down --leave-running when bus and scheduler were killed says what goes on, and ends nothing", async (t) => {
+  const { w, child, bus, scheduler } = await sleeping(t);
+  for (const pid of [bus, scheduler]) process.kill(pid, "SIGKILL");
+  await until("both are gone", () => !isAlive(bus) && !isAlive(scheduler), 5_000);
+  const down = await w.busctl(["down", "--leave-running"]);
+  assert.equal(down.code, 0, down.err);
+  assert.match(
+    down.out,
+    /^down: bus and scheduler had died before\n {2}1 attempt goes on without us: r\/a#1\n/,
+  );
+  assert.equal(isAlive(child), true);
+});
+
+test("O8: down during an attached run ends the watch with a clear line, exit 3, and nothing is started again", async (t) => {
+  const w = makeWorld(t);
+  const agent = w.agent("sleeper", `touch ${w.W}/begun; sleep 60`);
+  const run = w.start(["run", w.plan([{ id: "a", command: agent }])]);
+  await until("the agent runs", () => existsSync(join(w.W, "begun")), 30_000);
+  const down = await w.busctl(["down"]);
+  assert.equal(down.code, 0, down.err);
+  const end = await run.ended;
+  assert.equal(end.code, 3, end.out + end.err);
+  assert.match(end.out, /^Stopped: the bus was ended by a person \(busctl down\); r is not through\.$/m);
+  assert.match(end.out, /busctl up; busctl retry r\/TASK/);
+  assert.deepEqual(processesOf(w.W), []);
+});
+
+test("O8: down --leave-running during an attached run: the watch ends, the agent goes on, the watch can come back", async (t) => {
+  const w = makeWorld(t);
+  const agent = w.agent(
+    "slow",
+    `touch ${w.W}/begun; until test -e ${w.W}/go; do sleep 0.1; done; echo a > a.txt`,
+  );
+  const run = w.start(["run", "--json", w.plan([{ id: "a", command: agent }])]);
+  await until("the agent runs", () => existsSync(join(w.W, "begun")), 30_000);
+  assert.equal((await w.busctl(["down", "--leave-running"])).code, 0);
+  const end = await run.ended;
+  assert.equal(end.code, 3, end.err);
+  const last = JSON.parse(end.out.trimEnd().split("\n").at(-1) ?? "");
+  assert.deepEqual([last.type, last.run, last.leave_running, last.exit], ["stopped", "r", true, 3]);
+  assert.equal((await w.busctl(["tasks"])).code, 3, "nobody started the bus again");
+  assert.equal((await w.busctl(["up"])).code, 0);
+  const follow = w.start(["tasks", "--follow", "--run", "r"]);
+  w.sh("touch go");
+  const back = await follow.ended;
+  assert.equal(back.code, 0, back.out + back.err);
 });

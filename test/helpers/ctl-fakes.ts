@@ -5,7 +5,7 @@ import { Args, type Bus, type Ctx } from "../../bus/ctl/context.ts";
 import { palette } from "../../bus/ctl/render/palette.ts";
 import { BusbarError } from "../../schemas/errors.ts";
 import type { EventNotice, JournalRecord } from "../../schemas/events.ts";
-import type { MethodName, RunSummary } from "../../schemas/methods.ts";
+import type { MethodName, Notifications, RunSummary } from "../../schemas/methods.ts";
 import type { AttemptRecord, Run, Task, TaskState } from "../../schemas/task.ts";
 
 export const OID = "a".repeat(40);
@@ -159,12 +159,16 @@ type Answers = { [M in MethodName]?: (params: never) => unknown };
 export interface FakeBus extends Bus {
   calls: { method: MethodName; params: unknown }[];
   emit(record: EventNotice): void;
+  notify<N extends keyof Notifications>(name: N, params: Notifications[N]): void;
   drop(): void;
 }
 
 /** Answers from `answers`; a method that is not there is an error of the test. */
 export function fakeBus(answers: Answers): FakeBus {
-  const listeners = new Set<(record: EventNotice) => void>();
+  const listeners = new Map<string, Set<(params: never) => void>>();
+  const notify: FakeBus["notify"] = (name, params) => {
+    for (const fn of listeners.get(name) ?? []) fn(params as never);
+  };
   let drop: () => void = () => {};
   const closed = new Promise<void>((resolve) => {
     drop = resolve;
@@ -179,15 +183,15 @@ export function fakeBus(answers: Answers): FakeBus {
   return {
     calls,
     call: call as BusClient["call"],
-    on: ((_name: string, fn: (record: EventNotice) => void) => {
-      listeners.add(fn);
-      return () => listeners.delete(fn);
+    on: ((name: string, fn: (params: never) => void) => {
+      const all = listeners.get(name) ?? new Set();
+      listeners.set(name, all.add(fn));
+      return () => all.delete(fn);
     }) as BusClient["on"],
     closed,
     close: () => drop(),
-    emit: (one) => {
-      for (const fn of listeners) fn(one);
-    },
+    notify,
+    emit: (one) => notify("event", one),
     drop: () => drop(),
   };
 }

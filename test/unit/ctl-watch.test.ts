@@ -206,3 +206,36 @@ test("the end table fits the width; many tasks: only what is not merged", () => 
   assert.ok(lines.some((line) => line.includes("(60 merged tasks not listed)")));
   for (const line of lines.slice(0, 4)) assert.ok(displayWidth(line) <= 60, line);
 });
+
+test("O8: a bus that says it ends on purpose ends the watch, exit 3; nobody asks for it again", async () => {
+  for (const [by, leave_running, text] of [
+    ["person", false, /ended by a person \(busctl down\); r is not through\.\n.*busctl retry r\/TASK/],
+    [
+      "SIGTERM",
+      true,
+      /ended by SIGTERM; r is not through\.\n {2}go on and watch: +busctl up; busctl tasks --follow --run r/,
+    ],
+  ] as const) {
+    const { buses, options, subscribed } = world([makeTask("a", running())]);
+    const ctx = fakeCtx(undefined);
+    const end = attend(ctx, options);
+    await subscribed(0);
+    buses[0]?.notify("shutdown", { leave_running, by });
+    buses[0]?.drop();
+    assert.equal(await end, 3);
+    assert.match(ctx.written(), text);
+    assert.equal(buses.length, 1);
+  }
+});
+
+test("O8: a run that was through all the same when the bus ended on purpose is told as merged", async () => {
+  const { state, buses, options, subscribed } = world([makeTask("a", running())]);
+  const ctx = fakeCtx(undefined);
+  const end = attend(ctx, options);
+  await subscribed(0);
+  state.tasks = [makeTask("a", merged())];
+  state.status = "merged";
+  buses[0]?.notify("shutdown", { leave_running: false, by: "person" });
+  buses[0]?.emit(landed(11, "a"));
+  assert.equal(await end, 0);
+});

@@ -1,5 +1,5 @@
 import { bringDown, type Down } from "../bring-down.ts";
-import { commonDirOf } from "../connect.ts";
+import { commonDirOf, stateAndRemedy } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { plural } from "../render/time.ts";
@@ -25,10 +25,11 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
 function downLines({ p }: Ctx, down: Down): string[] {
   const { ended, cancelled, left_running, survivors } = down;
   const lines: string[] = [];
-  if (down.bus_was_dead)
+  if (down.bus_was_dead && ended.length > 0)
     lines.push("The bus had died; what lived without it was found by its process files.");
-  const what = ended.length === 0 ? "nothing" : ended.join(" and ");
-  lines.push(`${survivors.length === 0 ? p.green("down") : p.yellow("not down")}: ended ${what}`);
+  const nothing = survivors.length === 0 ? "bus and scheduler had died before" : "ended nothing";
+  const what = ended.length === 0 ? nothing : `ended ${ended.join(" and ")}`;
+  lines.push(`${survivors.length === 0 ? p.green("down") : p.yellow("not down")}: ${what}`);
   if (cancelled.length > 0)
     lines.push(
       `  cancelled ${plural(cancelled.length, "attempt")}: ${some(cancelled)}`,
@@ -39,11 +40,10 @@ function downLines({ p }: Ctx, down: Down): string[] {
       `  ${plural(left_running.length, "attempt goes", "attempts go")} on without us: ${some(left_running)}`,
       "  their results are taken over by the next `busctl up`",
     );
-  for (const { name, pid } of survivors)
-    lines.push(
-      `${p.red("still there")}: ${name}, pid ${pid}`,
-      `  -> look with \`ps -fp ${pid}\`, then \`kill ${pid}\``,
-    );
+  for (const { name, pid } of survivors) {
+    const { state, remedy } = stateAndRemedy(pid);
+    lines.push(`${p.red("still there")}: ${name}, pid ${pid} ${state}`, `  -> ${remedy}`);
+  }
   return lines;
 }
 

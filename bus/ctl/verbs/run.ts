@@ -5,8 +5,9 @@
 // 3. The plan is submitted. The same plan again is the same run: it is attached to, and that is said.
 // 4. The run is watched to its end; the bus or scheduler is started again when it was killed meanwhile.
 
-import { BusbarError } from "../../../schemas/errors.ts";
+import { BusbarError, isCode } from "../../../schemas/errors.ts";
 import { IDLE_EXIT_MS } from "../../../schemas/limits.ts";
+import type { Params, Result } from "../../../schemas/methods.ts";
 import { toRunSpec } from "../../../schemas/plan/draft.ts";
 import { renderReport } from "../../../schemas/plan/render.ts";
 import type { RunSpec } from "../../../schemas/task.ts";
@@ -22,6 +23,8 @@ import { thisHost } from "../launch.ts";
 import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
 import { plural } from "../render/time.ts";
+
+const SUBMIT_TRIES = 3;
 
 export function run(ctx: Ctx, args: Args): Promise<number> {
   return runPlan(ctx, args, args.flag("detach"));
@@ -49,13 +52,7 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
     await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
     return openBus(commonDir);
   };
-  const bus = await openBus(commonDir);
-  let answer: { run: string; attached: boolean; tasks: number };
-  try {
-    answer = await bus.call("submit_run", { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
-  } finally {
-    bus.close();
-  }
+  const answer = await submit(connect, { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
   await announce(ctx, spec, answer, detach);
   if (detach) return EXIT.ok;
   return attend(ctx, {
@@ -69,6 +66,30 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
       return again.started.length > 0 ? `started ${again.started.join(" and ")} again` : undefined;
     },
   });
+}
+
+/** A bus that is killed just then is started again: the same plan a second time is the same run. */
+async function submit(
+  connect: () => Promise<Bus>,
+  params: Params<"submit_run">,
+): Promise<Result<"submit_run">> {
+  for (let tries = 1; ; tries++) {
+    let bus: Bus | undefined;
+    try {
+      bus = await connect();
+      return await bus.call("submit_run", params);
+    } catch (error) {
+      if (isCode(error, "RUN_EXISTS")) throw lostTo(error, params.spec.run);
+      if (!isCode(error, "BUS_AWAY") || tries >= SUBMIT_TRIES) throw error;
+    } finally {
+      bus?.close();
+    }
+  }
+}
+
+function lostTo(error: BusbarError, run: string): BusbarError {
+  const help = `Watch that one with \`busctl tasks --follow --run ${run}\`, cancel it with \`busctl cancel ${run}\`, or name this one with --name.`;
+  return new BusbarError("RUN_EXISTS", error.message, { ...error.data, help });
 }
 
 /** The tasks of the run that is added to; only the bus knows them. */
