@@ -10,7 +10,8 @@ import { basename, dirname, extname, join, relative, resolve, sep } from "node:p
 import { BusbarError, ioError } from "../../schemas/errors.ts";
 import { compilePathSet, fixedPrefix, globFault } from "../../schemas/globs.ts";
 import { MAX_PLAN_BYTES } from "../../schemas/limits.ts";
-import type { Problem } from "../../schemas/plan/nodes.ts";
+import type { Include } from "../../schemas/plan/include.ts";
+import type { Place, Problem } from "../../schemas/plan/nodes.ts";
 import { idFromFile, includesOf, type PlanFile } from "../../schemas/plan/parse.ts";
 
 /** What is needed of node:fs; a test gives its own. */
@@ -77,7 +78,7 @@ class Loader {
         `reading the plan ${this.#name(full)}: its name must end in .yaml, .yml, .json or .md`,
       );
     const file = this.#read(full);
-    for (const pattern of includesOf(file)) this.#include(pattern, folder, file.name);
+    for (const include of includesOf(file)) this.#include(include, folder, full);
     const base = basename(full);
     return this.#done(folder, PLAN_NAMES.includes(base) ? basename(folder) : base);
   }
@@ -98,14 +99,18 @@ class Loader {
   }
 
   /** `../` may lead out of the plan's folder; the rest is a pattern of schemas/globs.ts from there. */
-  #include(pattern: string, folder: string, planName: string): void {
+  #include({ pattern, place }: Include, folder: string, plan: string): void {
     const [, up = "", rest = ""] = /^((?:\.\.?\/)*)(.*)$/s.exec(pattern) ?? [];
     const root = resolve(folder, up);
     const fault = pattern.startsWith("/")
       ? "is absolute; name files from the plan's folder"
       : globFault(rest);
     if (fault !== undefined) {
-      this.#problem(planName, `the include ${JSON.stringify(pattern)} ${fault}`);
+      this.#problem(place, `the include ${JSON.stringify(pattern)} ${fault}`);
+      return;
+    }
+    if (join(root, rest) === plan) {
+      this.#problem(place, `the plan includes itself: ${place.file} -> ${pattern}`);
       return;
     }
     const set = compilePathSet([rest]);
@@ -114,7 +119,7 @@ class Loader {
     for (const path of this.#walk(root, fixedPrefix(rest)))
       if (set.matches(path)) this.#take(join(root, path));
     if (this.#files.length === before && this.#seen.size === known && !this.#matchesSeen(root, rest))
-      this.#problem(planName, `the include ${JSON.stringify(pattern)} names no task file`);
+      this.#problem(place, `the include ${JSON.stringify(pattern)} names no task file`);
   }
 
   #matchesSeen(root: string, pattern: string): boolean {
@@ -186,8 +191,8 @@ class Loader {
     return file;
   }
 
-  #problem(file: string, message: string): void {
-    this.#problems.push({ severity: "error", code: "no_such_file", file, line: 1, column: 1, message });
+  #problem(place: Place, message: string): void {
+    this.#problems.push({ severity: "error", code: "include", ...place, message });
   }
 
   #name(full: string): string {

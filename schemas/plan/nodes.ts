@@ -52,6 +52,7 @@ export const PROBLEM_CODES = [
   "large_change",
   "matches_nothing",
   "no_such_file",
+  "include",
   "serial",
 ] as const;
 export type ProblemCode = (typeof PROBLEM_CODES)[number];

@@ -2,7 +2,7 @@
 //
 // 1. Each file becomes a tree (YAML, JSON, Markdown); a file that cannot be read is one problem.
 // 2. The first file may be a plan (a mapping with plan keys), a list of tasks, or one task. The others hold tasks only:
-//    a list, `tasks: [...]`, or one task, whose id defaults to the file's name.
+//    a list, `tasks: [...]`, or one task (never `include`, see include.ts), whose id defaults to the file's name.
 // 3. Head and tasks are held against input.ts; every fault of every file is named in one go.
 // 4. Ids must differ; both places are named.
 //
@@ -12,6 +12,7 @@
 import { idFault, showId } from "../ids.ts";
 import { MAX_ID_CHARS, MAX_PLAN_BYTES, MAX_TASKS_PER_RUN } from "../limits.ts";
 import type { DraftTask, PlanDraft } from "./draft.ts";
+import { type Include, includesIn, withoutInclude } from "./include.ts";
 import { PlanHead, TaskInput } from "./input.ts";
 import { parseJson } from "./json.ts";
 import { parseMarkdown } from "./markdown.ts";
@@ -62,7 +63,11 @@ export function parsePlan(
   const trees = files.flatMap((file) => readTree(file, problems));
   const first = trees.find((tree) => tree.source.file === start.file);
   const plan: Tree | undefined = first && isPlan(first.node, true) ? first : undefined;
-  const tasks = trees.flatMap((tree) => taskTrees(tree, tree === plan, problems));
+  const tasks = trees.flatMap((tree) => {
+    if (tree === plan) return taskTrees(tree, true, problems);
+    const node = withoutInclude(tree.node, tree.source, plan?.source.file, problems);
+    return taskTrees({ ...tree, node }, false, problems);
+  });
   const head = plan ? readHead(plan, problems) : {};
   if (tasks.length > MAX_TASKS_PER_RUN) {
     problems.error(
@@ -89,12 +94,10 @@ export function parsePlan(
 }
 
 /** Patterns of `include` of a plan, so that whoever reads files can follow them. Faults are parsePlan's to name. */
-export function includesOf(file: PlanFile): string[] {
+export function includesOf(file: PlanFile): Include[] {
   if (file.kind === "md" || !file.text.includes("include")) return [];
   const [tree] = readTree(file, new Problems());
-  const value = tree && entry(tree.node, "include")?.value;
-  const nodes = value?.kind === "list" ? value.items : value ? [value] : [];
-  return nodes.flatMap((n) => (n.kind === "scalar" && typeof n.value === "string" ? [n.value] : []));
+  return tree ? includesIn(tree.node, tree.source) : [];
 }
 
 /** A name for a run or task made from a file's name: `tasks/Cancel order.md` -> `Cancel-order`. */

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { loadPlan } from "../../bus/ctl/plan-files.ts";
 import { isCode } from "../../schemas/errors.ts";
+import { parsePlan } from "../../schemas/plan/parse.ts";
 import { diskIo } from "../helpers/plans.ts";
 import { tempDir } from "../helpers/temp.ts";
 
@@ -40,7 +41,7 @@ test("S1: include patterns: each file once, by pattern and name, also above the 
   const dir = tempDir(t, "plan");
   files(dir, {
     "p/plan.yaml":
-      "include: ['t/*.json', 't/**', '../shared/x.yaml', 'none/*.md', '/abs/*', 't/a.json', '../p/plan.yaml']\n",
+      "include: ['t/*.json', 't/**', '../shared/x.yaml', 'none/*.md', '/abs/*', 't/a.json', '../p/*.yaml']\n",
     "p/t/b.json": "{}",
     "p/t/a.json": "{}",
     "p/t/deep/c.md": "x",
@@ -60,6 +61,37 @@ test("S1: include patterns: each file once, by pattern and name, also above the 
       `the include "/abs/*" is absolute; name files from the plan's folder`,
     ],
   );
+});
+
+test("S1: a plan that includes itself by name, and includes that go on or round, are refused with the chain and the place", (t) => {
+  const dir = tempDir(t, "chain");
+  const task = (id: string) => `id: ${id}\ngoal: x\ncommand: "true"\nacceptance: ["true"]\n`;
+  files(dir, {
+    "p/plan.yaml": "include: [t/on.yaml, t/round.yaml,\n  ./plan.yaml]\n",
+    "p/t/on.yaml": `${task("on")}include: [further.yaml]\n`,
+    "p/t/round.yaml": `include: ../plan.yaml\ntasks: []\n`,
+  });
+  const { files: loaded, problems } = loadPlan("p/plan.yaml", diskIo, dir);
+  const all = [...problems, ...parsePlan(loaded).problems].filter((p) => p.code === "include");
+  assert.deepEqual(
+    all.map((p) => [p.file, p.line, p.column, p.message]),
+    [
+      ["p/plan.yaml", 2, 3, "the plan includes itself: p/plan.yaml -> ./plan.yaml"],
+      [
+        "p/t/on.yaml",
+        5,
+        1,
+        "an included file cannot include further files: p/plan.yaml -> p/t/on.yaml -> further.yaml",
+      ],
+      [
+        "p/t/round.yaml",
+        1,
+        1,
+        "the includes go round in a circle: p/plan.yaml -> p/t/round.yaml -> p/plan.yaml",
+      ],
+    ],
+  );
+  assert.match(all[1]?.hint ?? "", /name the files in p\/plan\.yaml/);
 });
 
 test("S1: links to folders are not followed, so loops end", (t) => {
