@@ -12,6 +12,7 @@ import type { Canaries } from "./canary.ts";
 import type { CheckoutWatch } from "./checkout-watch.ts";
 import { Coalesced } from "./coalesced.ts";
 import { conclude } from "./conclude.ts";
+import { endingWith } from "./control.ts";
 import { FILES } from "./dirs.ts";
 import { removeTree } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
@@ -35,13 +36,18 @@ export interface AttemptWork {
 }
 
 export class AttemptRunner {
+  /** Its git calls end when the attempt is stopped. */
   readonly #work: AttemptWork;
+  /** What of an attempt that was cancelled is kept is kept with this; only the end of the scheduler ends its git. */
+  readonly #kit: Kit;
   #workspace: Workspace | undefined;
   /** Captures of one workspace go one after the other. */
   readonly #captures = new Coalesced();
 
   constructor(work: AttemptWork) {
-    this.#work = work;
+    this.#kit = work.kit;
+    const control = endingWith(work.kit.control, work.attempt.abort.signal);
+    this.#work = { ...work, kit: { ...work.kit, control } };
   }
 
   get attempt(): Attempt {
@@ -123,7 +129,7 @@ export class AttemptRunner {
     // With the versions that were published meanwhile, if the bus can be asked.
     const { run, task: id } = at.attempt.ref;
     const newest = await at.kit.bus.call("get_task", { run, task: id }).catch(() => undefined);
-    const { version, changed } = await keep({ ...at, task: newest?.task ?? at.task });
+    const { version, changed } = await keep({ ...at, kit: this.#kit, task: newest?.task ?? at.task });
     at.kit.log.info("attempt ended by the bus; its work is kept", {
       ...at.attempt.ref,
       version,

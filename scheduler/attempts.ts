@@ -37,7 +37,7 @@ export class Attempts {
   constructor(kit: Kit, wake: () => void) {
     this.#kit = kit;
     this.#wake = wake;
-    this.#checkouts = new CheckoutWatch(kit.control.topLevel);
+    this.#checkouts = new CheckoutWatch(kit.control);
   }
 
   get size(): number {

@@ -4,7 +4,7 @@
 
 import { lstatSync } from "node:fs";
 import { join } from "node:path";
-import { git } from "../bus/git/run.ts";
+import { type Control, plainGit } from "./control.ts";
 
 type Look = ReadonlyMap<string, string>;
 
@@ -14,7 +14,7 @@ const MAX_REPORTED = 20;
 export class CheckoutWatch {
   readonly #first = new Map<string, Promise<Look | undefined>>();
 
-  constructor(readonly topLevel: string | null) {}
+  constructor(readonly control: Control) {}
 
   /** Remembers how the checkout looks now, once per run. */
   begin(run: string): void {
@@ -37,14 +37,18 @@ export class CheckoutWatch {
 
   /** Undefined when there is no checkout, or git cannot say. */
   async #look(): Promise<Look | undefined> {
-    const top = this.topLevel;
+    const top = this.control.topLevel;
     if (top === null) return undefined;
     try {
-      const { stdout } = await git(["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"], {
-        cwd: top,
-        userConfig: true,
-        timeoutMs: STATUS_TIMEOUT_MS,
-      });
+      const { stdout } = await plainGit(
+        this.control,
+        ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"],
+        {
+          cwd: top,
+          userConfig: true,
+          timeoutMs: STATUS_TIMEOUT_MS,
+        },
+      );
       const lines = stdout.split("\0").filter((line) => line.length > 3);
       return new Map(
         lines.map((line) => [line.slice(3), `${line.slice(0, 2)} ${stampOf(join(top, line.slice(3)))}`]),

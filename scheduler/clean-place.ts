@@ -59,7 +59,7 @@ export async function makeCleanPlace(order: CleanPlaceOrder): Promise<CleanPlace
     });
     await giveIndex(index, gitDir);
     const submodules = await placeSubmodules(control, commit, work, join(dir, "sub"));
-    await verifyPlace(work, commit);
+    await verifyPlace(control, work, commit);
     return { dir, work, tree, restored, submodules: submodules.length > 0, remove };
   } catch (error) {
     await remove();

@@ -27,6 +27,15 @@ export interface Control {
   /** <repo>/objects */
   objectDir: string;
   objectFormat: "sha1" | "sha256";
+  /** Ends every git call that is made with this control. */
+  signal?: AbortSignal;
+  /** The calls under way, for whoever ends them and waits for it. */
+  calls?: Set<Promise<unknown>>;
+}
+
+/** The same, whose git calls end with `signal`, too. */
+export function endingWith(control: Control, signal: AbortSignal): Control {
+  return { ...control, signal: control.signal ? AbortSignal.any([control.signal, signal]) : signal };
 }
 
 /** Commits, blobs and refs are on the disk before anybody is told of them. */
@@ -68,8 +77,14 @@ function writeControl(gitDir: string, facts: RepoFacts): void {
 }
 
 function replace(path: string, text: string): void {
-  writeFileSync(`${path}.new`, text, { mode: 0o600 });
-  renameSync(`${path}.new`, path);
+  const fresh = `${path}.new`;
+  try {
+    writeFileSync(fresh, text, { mode: 0o600 });
+    renameSync(fresh, path);
+  } catch (error) {
+    rmSync(fresh, { force: true });
+    throw error;
+  }
 }
 
 /** What the user leaves out of this repository by info/exclude. */
@@ -87,11 +102,26 @@ export function copyShallow(from: string, to: string): void {
 
 /** git with our configuration on the user's objects. */
 export function controlGit(control: Control, args: string[], options: GitOptions = {}): Promise<GitResult> {
-  return git(args, { gitDir: control.gitDir, objectDir: control.objectDir, ...options });
+  return plainGit(control, args, { gitDir: control.gitDir, objectDir: control.objectDir, ...options });
 }
 
 /** git on the user's repository itself: for its refs only. */
 export function repoGit(control: Control, args: string[], options: GitOptions = {}): Promise<GitResult> {
   const env = { GIT_COMMITTER_NAME: "busbar", GIT_COMMITTER_EMAIL: "busbar@localhost", ...options.env };
-  return git(args, { gitDir: control.repo, ...options, env });
+  return plainGit(control, args, { gitDir: control.repo, ...options, env });
+}
+
+/** git wherever the options say; it ends with the control's signal like all others. */
+export async function plainGit(
+  { signal, calls }: Control,
+  args: string[],
+  options: GitOptions,
+): Promise<GitResult> {
+  const call = git(args, { ...(signal ? { signal } : {}), ...options });
+  calls?.add(call);
+  try {
+    return await call;
+  } finally {
+    calls?.delete(call);
+  }
 }

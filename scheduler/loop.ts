@@ -31,6 +31,8 @@ export interface EngineOptions {
   leaseMs: number;
   /** Run now and then in the slow tick: garbage collection. */
   housekeeping?: () => Promise<void>;
+  /** Ends every git call that is still under way; fulfilled when none is. */
+  endGit(): Promise<void>;
 }
 
 export class Engine {
@@ -104,14 +106,16 @@ export class Engine {
 
   /**
    * Claims nothing more. `leave`: agents go on under their shims, everything else is let go of. Else: waits until the
-   * bus has cancelled what runs and it has ended, at most `limitMs`.
+   * bus has cancelled what runs and it has ended, at most `limitMs`. Then no git of ours goes on.
    */
   async stop(leave: boolean, limitMs: number): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#slow);
     if (!leave) await this.#attempts.drain(limitMs);
-    await this.#trains.detach();
+    const trains = this.#trains.detach();
     await this.#attempts.detach();
+    await this.#options.endGit();
+    await trains;
     await this.#kit.places.close();
   }
 

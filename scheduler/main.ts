@@ -170,7 +170,9 @@ class Scheduler {
     const clock = systemClock;
     const graceMs = answer.config.kill_grace_ms;
     const processes = new ShimProcesses({ program: shim, env: process.env, clock, log, graceMs });
-    const control = openControl(answer.state_dir, facts);
+    const git = new AbortController();
+    const calls = new Set<Promise<unknown>>();
+    const control = { ...openControl(answer.state_dir, facts), signal: git.signal, calls };
     const kit: Kit = {
       bus: this.#session,
       mirror: new Mirror(),
@@ -194,7 +196,16 @@ class Scheduler {
       versions: { node: process.version, git: facts.gitVersion },
     };
     this.#kit = kit;
-    this.#engine = new Engine({ kit, processes, leaseMs: answer.lease_ms, housekeeping: housekeeper(kit) });
+    this.#engine = new Engine({
+      kit,
+      processes,
+      leaseMs: answer.lease_ms,
+      housekeeping: housekeeper(kit),
+      endGit: async () => {
+        git.abort();
+        await Promise.allSettled(calls);
+      },
+    });
     log.info("scheduler at work", {
       worker: this.#worker,
       pid: process.pid,

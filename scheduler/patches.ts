@@ -2,7 +2,7 @@
 // content, usable by `git apply` at the top of the repository (case 10).
 
 import { mkdirSync } from "node:fs";
-import { rename, writeFile } from "node:fs/promises";
+import { rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ioError } from "../schemas/errors.ts";
 import { type Control, controlGit } from "./control.ts";
@@ -51,6 +51,7 @@ export async function writePatch(order: PatchOrder): Promise<number> {
     await writeFile(`${order.file}.new`, text, { mode: 0o600 });
     await rename(`${order.file}.new`, order.file);
   } catch (error) {
+    await rm(`${order.file}.new`, { force: true });
     throw ioError("writing the patch", order.file, error);
   }
   return text.length;

@@ -216,7 +216,7 @@ export class PlacePool {
     const { objectFormat, repo } = control;
     writeOwnRepo({ gitDir, objectFormat, from: repo, commit, excludes: userExcludes(repo) });
     await giveIndex(index, gitDir);
-    await verifyPlace(work, commit);
+    await verifyPlace(control, work, commit);
     return { dir, work, tree, restored, submodules: false, remove: () => removeAll(dir) };
   }
 

@@ -14,6 +14,7 @@ import { isCode } from "../schemas/errors.ts";
 import { candidateRef, integrationRef } from "../schemas/ids.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
 import { buildCandidate, type CandidateOutcome, commitMessage } from "./candidate.ts";
+import { endingWith } from "./control.ts";
 import { evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import { type GateResult, runGate } from "./gate-runner.ts";
@@ -47,8 +48,10 @@ export async function landOne(passenger: Passenger): Promise<Landed> {
   const { signal } = attempt.abort;
   // The bus knows the head; whether the branch still stands there is asked by the compare-and-swap of the move.
   const head = kit.mirror.runs.get(run.run)?.run.head ?? run.head;
+  // The branch itself is moved, and moved back, whatever becomes of the turn.
+  const control = endingWith(kit.control, signal);
   const built = await buildCandidate({
-    control: kit.control,
+    control,
     head,
     base: attempt.base,
     commit: snapshot.commit,
@@ -72,7 +75,7 @@ export async function landOne(passenger: Passenger): Promise<Landed> {
         evidence("the integration branch holds this change already"),
       );
     case "candidate": {
-      const proof = await proveCandidate(passenger, built);
+      const proof = await proveCandidate({ ...passenger, kit: { ...kit, control } }, built);
       if (signal.aborted) return { kind: "dropped" };
       if (proof.kind === "pass") return await moveAndReport(passenger, head, built);
       return await sendBack(passenger, ...(await redCandidate(passenger, proof)));

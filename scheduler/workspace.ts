@@ -8,11 +8,10 @@
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, isAbsolute, join, normalize } from "node:path";
-import { gitLine } from "../bus/git/run.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { type AttemptRef, attemptLabel, isOid } from "../schemas/ids.ts";
 import { checkoutFull, checkoutSparse, giveIndex } from "./checkout.ts";
-import { type Control, userExcludes } from "./control.ts";
+import { type Control, plainGit, userExcludes } from "./control.ts";
 import { writeOwnRepo } from "./own-repo.ts";
 import { type PlacedSubmodule, placeSubmodules, submoduleIndex } from "./submodules.ts";
 
@@ -79,7 +78,7 @@ async function fill(order: WorkspaceOrder, work: string): Promise<Workspace> {
   });
   await giveIndex(index, gitDir);
   const submodules = await placeSubmodules(control, base, work, join(dir, "sub"));
-  await verifyPlace(work, base);
+  await verifyPlace(control, work, base);
   const workspace: Workspace = { dir, work, index, sparse, submodules };
   writeFileSync(join(dir, FACTS), `${JSON.stringify({ v: 1, base, sparse, submodules })}\n`);
   return workspace;
@@ -122,14 +121,14 @@ function isObjectDir(path: string): boolean {
 }
 
 /** The place answers for itself: its own top, at the commit wanted (case 13). */
-export async function verifyPlace(work: string, commit: string): Promise<void> {
-  const answer = await gitLine(["rev-parse", "--show-toplevel", "HEAD"], {
+export async function verifyPlace(control: Control, work: string, commit: string): Promise<void> {
+  const { stdout } = await plainGit(control, ["rev-parse", "--show-toplevel", "HEAD"], {
     cwd: work,
     trust: [work],
     env: { GIT_CEILING_DIRECTORIES: join(work, "..") },
   });
-  if (answer !== `${work}\n${commit}`) {
-    throw new BusbarError("WORKSPACE_FAILED", `${work} answers as ${JSON.stringify(answer)}`, { path: work });
+  if (stdout !== `${work}\n${commit}\n`) {
+    throw new BusbarError("WORKSPACE_FAILED", `${work} answers as ${JSON.stringify(stdout)}`, { path: work });
   }
 }
 

@@ -233,6 +233,11 @@ export const ERRORS = {
     retryable: false,
     help: "busbar never touches a checkout; run `git merge --ff-only` there yourself.",
   },
+  GIT_STOPPED: {
+    rpc: 1314,
+    retryable: true,
+    help: "It was ended because nobody waits for it any more: the task was cancelled, or the scheduler ends.",
+  },
   // work
   DISK_FULL: {
     rpc: 1401,

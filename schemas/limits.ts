@@ -105,6 +105,8 @@ export const GC_IDLE_S = 2 * 3600;
 export const MAX_CAPTURED_FILE_BYTES = 10 * 1024 * 1024;
 /** No git call of ours runs longer; a checkout of a large repository may take minutes. */
 export const GIT_TIMEOUT_MS = 120_000;
+/** A git that is ended removes its locks and temporary files after TERM; then it is killed. */
+export const GIT_GRACE_MS = 500;
 
 /** L2: values for a process without a sandbox are the host's, with one, the sandbox's. */
 export const NOFILE_HOST = 65_536;

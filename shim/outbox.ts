@@ -2,7 +2,7 @@
 // directory. In this order: the pid file before the process starts, the outbox before the outcome is reported,
 // the done file after the outbox, the acknowledgement after the bus has taken the outcome.
 
-import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { ioError } from "../schemas/errors.ts";
 import type { Outcome, ShimJob } from "../schemas/job.ts";
@@ -47,6 +47,8 @@ export function writeDurably(path: string, value: unknown): void {
     fsyncSync(dirFd);
     closeSync(dirFd);
   } catch (error) {
+    // `path` may be a directory that an agent made: its outcome goes to the bus, and nothing half is left here.
+    rmSync(temporary, { force: true });
     throw ioError("writing", path, error);
   }
 }

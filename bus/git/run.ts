@@ -1,9 +1,9 @@
 // Runs git. The one place that starts it (with execa), so that every call has the same environment and
-// flags (env.ts), a time limit that ends the whole process group, and one form of error.
+// flags (env.ts), a time limit and a signal that end the whole process group (TERM, then KILL), and one form of error.
 
 import { execa } from "execa";
 import { BusbarError } from "../../schemas/errors.ts";
-import { GIT_TIMEOUT_MS } from "../../schemas/limits.ts";
+import { GIT_GRACE_MS, GIT_TIMEOUT_MS } from "../../schemas/limits.ts";
 import { FIXED_FLAGS, gitEnvironment } from "./env.ts";
 
 export interface GitOptions {
@@ -21,6 +21,8 @@ export interface GitOptions {
   input?: string | Buffer;
   env?: Record<string, string>;
   timeoutMs?: number;
+  /** Its abort ends the call with GIT_STOPPED. */
+  signal?: AbortSignal;
   /** Exits that are answers and not errors; default [0]. */
   okExits?: number[];
   /** "buffer" leaves `stdout` empty: for output that is not text. */
@@ -63,10 +65,11 @@ function quoteAlternate(dir: string): string {
 
 /**
  * Runs `git args`. Fulfilled when the exit is one of `okExits`; else GIT_FAILED (data: args, exit, stderr) or
- * GIT_TIMEOUT, after which no process of the group is left. `args` never begins with a foreign string.
+ * GIT_TIMEOUT or GIT_STOPPED, after which no process of the group is left. `args` never begins with a foreign string.
  */
 export async function git(args: string[], options: GitOptions = {}): Promise<GitResult> {
-  const timeoutMs = options.timeoutMs ?? GIT_TIMEOUT_MS;
+  const { timeoutMs = GIT_TIMEOUT_MS, signal } = options;
+  if (signal?.aborted) throw stopped(args, { args });
   const flags = (options.config ?? []).flatMap((setting) => ["-c", setting]);
   const child = execa("git", [...FIXED_FLAGS, ...flags, ...args], {
     ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
@@ -87,23 +90,52 @@ export async function git(args: string[], options: GitOptions = {}): Promise<Git
     maxBuffer: MAX_OUTPUT_BYTES,
     reject: false,
   });
-  let timedOut = false;
-  const timer = setTimeout(() => {
-    timedOut = true;
-    killGroup(child.pid);
-  }, timeoutMs);
-  const result = await child.finally(() => clearTimeout(timer));
+  const end = new Ending(() => child.pid);
+  const timer = setTimeout(() => end.because("timeout"), timeoutMs);
+  const onAbort = () => end.because("stopped");
+  signal?.addEventListener("abort", onAbort, { once: true });
+  const result = await child.finally(() => {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+    end.done();
+  });
   const stderr = Buffer.from(result.stderr).toString("utf8");
   const facts = { args, exit: result.exitCode ?? null, stderr: stderr.slice(-STDERR_CHARS) };
-  if (timedOut)
+  if (end.reason === "timeout")
     throw new BusbarError("GIT_TIMEOUT", `git ${args[0]} did not end within ${timeoutMs} ms`, facts);
+  if (end.reason === "stopped") throw stopped(args, facts);
   if (result.exitCode === undefined || !(options.okExits ?? [0]).includes(result.exitCode)) {
-    killGroup(child.pid);
+    signalGroup(child.pid, "SIGKILL");
     throw new BusbarError("GIT_FAILED", failure(args, result, stderr), facts);
   }
   const stdoutBuffer = Buffer.from(result.stdout.buffer, result.stdout.byteOffset, result.stdout.byteLength);
   const stdout = options.encoding === "buffer" ? "" : stdoutBuffer.toString("utf8");
   return { stdout, stdoutBuffer, stderr, exit: result.exitCode };
+}
+
+function stopped(args: readonly string[], facts: Record<string, unknown>): BusbarError {
+  return new BusbarError("GIT_STOPPED", `git ${args[0]} was ended: nobody waits for it any more`, facts);
+}
+
+/** Ends the group of a git that is not to go on: the first reason counts. */
+class Ending {
+  reason: "timeout" | "stopped" | undefined;
+  #kill: NodeJS.Timeout | undefined;
+
+  constructor(readonly pid: () => number | undefined) {}
+
+  because(reason: "timeout" | "stopped"): void {
+    if (this.reason !== undefined) return;
+    this.reason = reason;
+    signalGroup(this.pid(), "SIGTERM");
+    this.#kill = setTimeout(() => signalGroup(this.pid(), "SIGKILL"), GIT_GRACE_MS);
+  }
+
+  /** The program itself has ended; others of its group may not have. */
+  done(): void {
+    clearTimeout(this.#kill);
+    if (this.reason !== undefined) signalGroup(this.pid(), "SIGKILL");
+  }
 }
 
 function failure(
@@ -121,10 +153,10 @@ function failure(
   return `git ${args.slice(0, 2).join(" ")}: ${how}${words ? `: ${words}` : ""}`;
 }
 
-function killGroup(pid: number | undefined): void {
+function signalGroup(pid: number | undefined, signal: NodeJS.Signals): void {
   if (pid === undefined) return;
   try {
-    process.kill(-pid, "SIGKILL");
+    process.kill(-pid, signal);
   } catch {
     // ESRCH: nobody is left, which is what was wanted.
   }

@@ -1,0 +1,72 @@
+// A git child of the scheduler that never ends and takes no TERM: nobody waits for it longer than somebody waits for us.
+
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { git } from "../../bus/git/run.ts";
+import { isCode } from "../../schemas/errors.ts";
+import { isAlive, processesOf } from "../helpers/processes.ts";
+import { tempDir } from "../helpers/temp.ts";
+import { until } from "../helpers/wait.ts";
+import { makeWorld, type World } from "../helpers/world.ts";
+
+/** A world whose programs find a git that hangs in hash-object as soon as W/hang is there; each tells its pid. */
+function hanging(t: TestContext): World & { pids(): number[] } {
+  const world = makeWorld(t);
+  const { W } = world;
+  const real = world.sh("command -v git").trim();
+  mkdirSync(join(W, "path"));
+  mkdirSync(join(W, "hung"));
+  const wrapper = `#!/bin/bash
+for word; do
+  if [ "$word" = hash-object ] && [ -e "${W}/hang" ]; then
+    trap '' TERM
+    : > "${W}/hung/$$"
+    while :; do read -t 5 _ <> <(:); done
+  fi
+done
+exec "${real}" "$@"
+`;
+  writeFileSync(join(W, "path", "git"), wrapper, { mode: 0o755 });
+  world.env.PATH = `${join(W, "path")}:${world.env.PATH}`;
+  return { ...world, pids: () => readdirSync(join(W, "hung")).map(Number) };
+}
+
+test("O8: down while a capture hangs in git: no process is left when it returns", async (t) => {
+  const world = hanging(t);
+  const plan = world.plan([{ id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"] }]);
+  writeFileSync(join(world.W, "hang"), "");
+  assert.equal((await world.busctl(["run", "--detach", plan])).code, 0);
+  await until("git hangs", () => world.pids().length > 0, 30_000);
+  const down = await world.busctl(["down"]);
+  assert.deepEqual(processesOf(world.W), [], down.out + down.err);
+  assert.deepEqual(world.pids().filter(isAlive), []);
+  assert.equal(down.code, 0, down.err);
+});
+
+test("O8: a cancelled task's git is ended at once, and its work is kept by another", async (t) => {
+  const world = hanging(t);
+  const plan = world.plan([{ id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"] }]);
+  writeFileSync(join(world.W, "hang"), "");
+  assert.equal((await world.busctl(["run", "--detach", plan])).code, 0);
+  await until("git hangs", () => world.pids().length > 0, 30_000);
+  world.sh("rm hang");
+  assert.equal((await world.busctl(["cancel", "r/a"])).code, 0);
+  await until("the hanging git is ended", () => !world.pids().some(isAlive), 10_000);
+  const refs = () => world.git("for-each-ref", "--format=%(refname)", "refs/busbar/attempts");
+  await until("the work is kept", () => refs() !== "", 20_000);
+  assert.equal(world.git("show", `${refs().split("\n")[0]}:a.txt`), "a");
+});
+
+test("a git call that is stopped: typed, its whole group is gone, and none is started after that", async (t) => {
+  const dir = tempDir(t, "stop");
+  const hang = `alias.hang=!trap '' TERM; echo $$ > ${dir}/pid.new; mv ${dir}/pid.new ${dir}/pid; while :; do sleep 600; done`;
+  const stop = new AbortController();
+  const call = git(["hang"], { config: [hang], signal: stop.signal });
+  await until("it hangs", () => existsSync(join(dir, "pid")));
+  stop.abort();
+  await assert.rejects(call, (error) => isCode(error, "GIT_STOPPED"));
+  assert.equal(isAlive(Number(readFileSync(join(dir, "pid"), "utf8"))), false);
+  await assert.rejects(git(["version"], { signal: stop.signal }), (error) => isCode(error, "GIT_STOPPED"));
+});
