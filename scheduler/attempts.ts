@@ -5,7 +5,7 @@ import { BusbarError, isCode } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
 import { type AttemptRef, taskKey } from "../schemas/ids.ts";
 import type { Evidence, Run, Task } from "../schemas/task.ts";
-import { adopt, clearChecks } from "./adopt.ts";
+import { adopt, clearRest, type LivingShims } from "./adopt.ts";
 import { AttemptRunner } from "./attempt.ts";
 import { Canaries } from "./canary.ts";
 import { CheckoutWatch } from "./checkout-watch.ts";
@@ -16,7 +16,7 @@ import type { Attempt, Kit } from "./kit.ts";
 import { DETACH } from "./processes.ts";
 import { reconcileRun } from "./reconcile.ts";
 import { ensureIntegrationBranch } from "./refs.ts";
-import { settleFailed } from "./settle.ts";
+import { settleFailed, whileAway } from "./settle.ts";
 import { endStrays } from "./strays.ts";
 
 interface Live {
@@ -29,8 +29,10 @@ export class Attempts {
   readonly #wake: () => void;
   readonly #live = new Map<string, Live>();
   readonly #claiming = new Set<string>();
+  readonly #letGo = new AbortController();
   readonly #canaries = new Canaries();
   readonly #checkouts: CheckoutWatch;
+  #living: LivingShims = new Map();
   /** Runs whose integration branch is there and as the bus knows it. */
   readonly #branches = new Map<string, Promise<void>>();
 
@@ -44,14 +46,16 @@ export class Attempts {
     return this.#live.size + this.#claiming.size;
   }
 
-  isClaiming(task: Task): boolean {
-    return this.#claiming.has(keyOf(task));
+  /** Being claimed, or its last attempt is not wholly over: its processes may still run. */
+  isBusy(task: Task): boolean {
+    const key = keyOf(task);
+    return this.#claiming.has(key) || this.#live.has(key);
   }
 
   /** Takes a ready task and starts its attempt. Never rejects. */
   async claim(task: Task): Promise<void> {
     const key = keyOf(task);
-    if (this.#claiming.has(key)) return;
+    if (this.isBusy(task)) return;
     this.#claiming.add(key);
     try {
       const run = this.#kit.mirror.runs.get(task.run)?.run;
@@ -79,14 +83,17 @@ export class Attempts {
       expected,
       attemptName(expected, kit.clock.now(), randomHex(kit.random, 6)),
     );
-    const answer = await kit.bus.call("claim", {
-      run: run.run,
-      task: task.spec.id,
-      state_version: task.state_version,
-      worker: kit.worker,
-      base,
-      workspace: dir,
-    });
+    // Repeated until it is answered: the bus knows a claim by its workspace, which is used once.
+    const answer = await whileAway(kit, { ref: expected, abort: this.#letGo }, () =>
+      kit.bus.call("claim", {
+        run: run.run,
+        task: task.spec.id,
+        state_version: task.state_version,
+        worker: kit.worker,
+        base,
+        workspace: dir,
+      }),
+    );
     const tokens = { shim: answer.shim_token, agent: answer.agent_token };
     writeClaimNote(claimFile(kit.stateDir, dir), tokens);
     const ref = { ...expected, attempt: answer.attempt };
@@ -133,38 +140,45 @@ export class Attempts {
     });
   }
 
-  /** Once, at the start: what an earlier scheduler left. */
-  async adopt(): Promise<void> {
+  /** At the start: ends what has no right to run. */
+  async clear(): Promise<void> {
+    this.#living = await clearRest(this.#kit);
+  }
+
+  /** Running attempts of ours that nobody works on: of an earlier scheduler, or claimed without our knowing. */
+  adopt(): void {
     const kit = this.#kit;
-    await clearChecks(kit);
     for (const { run, tasks, underway } of kit.mirror.runs.values())
       for (const id of underway) {
         const task = tasks.get(id);
-        const found = task && adopt(kit, task);
+        const found = task && !this.isBusy(task) && adopt(kit, task, this.#living);
         if (!found) continue;
         const { attempt } = found;
         kit.log.info("attempt taken over", { ...attempt.ref, kind: found.kind, dir: attempt.dir });
         const runner = this.#runner(attempt, task, run);
-        if (found.kind === "watch") {
+        if (found.kind === "lost") {
+          const said = evidence(found.why, found.innocent ? { machine: found.why } : {});
+          this.#go(runner, () => this.#settleLost(attempt, said));
+        } else {
+          const { ref, dir } = attempt;
           const job = {
-            ref: attempt.ref,
+            ref,
             kind: "agent",
             name: "agent",
-            dir: attempt.dir,
+            dir,
             files: AGENT_FILES,
+            shim: found.shim,
           } as const;
           const outcome = kit.processes.watch(job, attempt.abort.signal);
           this.#go(runner, () => runner.resume(found.workspace, outcome));
-        } else {
-          const said = evidence(found.why, found.innocent ? { machine: found.why } : {});
-          this.#go(runner, () => this.#settleLost(attempt, said));
         }
       }
+    kit.processes.look();
   }
 
   async #settleLost(attempt: Attempt, said: Evidence): Promise<void> {
     try {
-      await endStrays(attempt.dir, this.#kit.config.kill_grace_ms);
+      await endStrays({ dirs: [attempt.dir] }, this.#kit.config.kill_grace_ms);
       await settleFailed(this.#kit, attempt, "lost", said);
     } catch (error) {
       this.#kit.log.error("a lost attempt could not be settled; its lease will end", {
@@ -181,30 +195,37 @@ export class Attempts {
     if (live?.runner.attempt.ref.attempt === attempt) live?.runner.publish();
   }
 
-  /** Stops what the bus has ended: cancelled, fenced, lease run out. */
+  /** Stops what the bus has ended: cancelled, lost by its lease, given to another attempt. */
   stopEnded(): void {
     const { mirror } = this.#kit;
     for (const { runner } of this.#live.values()) {
       const { ref, abort } = runner.attempt;
       if (abort.signal.aborted || mirror.stale.has(ref.run)) continue;
       const task = mirror.task(ref.run, ref.task);
-      const record = task?.attempts.at(-1);
-      const over = record !== undefined && record.attempt > ref.attempt;
-      if (task?.state.name === "cancelled" || over)
-        abort.abort(new Error(`the attempt is over: ${task?.state.name}`));
+      if (task && isOver(task, ref.attempt))
+        abort.abort(new Error(`the attempt is over: the task is ${task.state.name}`));
     }
   }
 
-  /** Says that we live, where nothing else does (prepare, capture, prove). */
+  /**
+   * Says that we live, where nothing else does: in prepare, capture and prove. While the agent is at work its shim says
+   * so itself, and nobody for it: a shim that is stopped or cannot be seen must not live by our word. Doubts about
+   * shims are told when they change.
+   */
   renew(leaseMs: number): void {
-    const { mirror, clock, bus, log } = this.#kit;
+    const { mirror, clock, bus, log, processes } = this.#kit;
     for (const { runner } of this.#live.values()) {
       const { ref } = runner.attempt;
       const state = mirror.running(ref.run, ref.task, ref.attempt);
-      if (!state || Date.parse(state.lease_until) - clock.now() > leaseMs / 2) continue;
+      if (!state) continue;
+      const doubt = processes.doubtOf(ref) ?? null;
+      const isNews = doubt?.why !== state.doubt?.why;
+      const isLow = state.phase !== "agent" && Date.parse(state.lease_until) - clock.now() <= leaseMs / 2;
+      if (!isNews && !isLow) continue;
+      if (isNews && doubt) log.warn("nobody can say whether the shim works", { ...ref, ...doubt });
       void bus
-        .call("attempt_update", { ...ref })
-        .catch((error) => log.warn("lease not renewed", { ...ref, error: String(error) }));
+        .call("attempt_update", { ...ref, ...(isNews && { doubt }) })
+        .catch((error) => log.warn("the bus was not told", { ...ref, error: String(error) }));
     }
   }
 
@@ -218,6 +239,7 @@ export class Attempts {
 
   /** Lets go: agents go on under their shims, checks are ended, nothing is reported. */
   async detach(): Promise<void> {
+    this.#letGo.abort(DETACH);
     for (const { runner } of this.#live.values()) runner.attempt.abort.abort(DETACH);
     await this.drain(DETACH_MS);
   }
@@ -227,6 +249,10 @@ const AGENT_FILES = { log: FILES.log, outbox: FILES.outbox, done: FILES.done, pi
 /** A claim that was refused is not tried again at once. */
 const CLAIM_PAUSE_MS = 200;
 const DETACH_MS = 2_000;
+
+function isOver({ state }: Task, attempt: number): boolean {
+  return (state.name !== "running" && state.name !== "passed") || state.attempt !== attempt;
+}
 
 function keyOf(task: Task): string {
   return taskKey(task.run, task.spec.id);

@@ -20,6 +20,7 @@ import { afterTrouble, hintOf, judge, type PlannedCheck, type Trouble } from "./
 import { checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { DETACH } from "./processes.ts";
+import { whileAway } from "./settle.ts";
 import { type Ended, explained, isListening, lookAtMachine } from "./trouble.ts";
 
 export interface GateOrder {
@@ -180,7 +181,7 @@ export async function runCheck(
     command: check.run,
     summary: judged.summary,
   };
-  await kit.bus.call("record_verdict", { ...attempt.ref, verdict });
+  await whileAway(kit, attempt, () => kit.bus.call("record_verdict", { ...attempt.ref, verdict }));
   const { verdict: value, trouble } = judged;
   if (value === "pass") return { kind: "pass" };
   const said = evidence(judged.summary, {

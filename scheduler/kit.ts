@@ -7,6 +7,7 @@ import type { MethodName, Params, Result } from "../schemas/methods.ts";
 import type { Clock, Log, Random } from "../schemas/ports.ts";
 import type { Control } from "./control.ts";
 import type { HostEnv } from "./environment.ts";
+import type { PidFile } from "./liveness.ts";
 import type { Machine } from "./machine.ts";
 import type { Mirror } from "./mirror.ts";
 import type { PlacePool } from "./place-pool.ts";
@@ -18,6 +19,17 @@ export interface Bus {
   call<M extends MethodName>(method: M, params: Params<M>): Promise<Result<M>>;
 }
 
+/** `shim`: who it is, as it told the bus; its file lies where the agent can write. */
+export type Watched = Pick<ShimJob, "ref" | "kind" | "name" | "dir" | "files"> & {
+  shim?: PidFile | undefined;
+};
+
+/** Why nobody can say whether a shim works. `pid` 0: not even its number is known. */
+export interface Doubt {
+  pid: number;
+  why: string;
+}
+
 /** Starts shims and says how their processes ended (launch.ts, processes.ts). */
 export interface Processes {
   /**
@@ -27,7 +39,10 @@ export interface Processes {
    */
   run(job: ShimJob, signal: AbortSignal): Promise<Outcome>;
   /** Like `run` for a shim that an earlier scheduler started. */
-  watch(job: Pick<ShimJob, "ref" | "kind" | "name" | "dir" | "files">, signal: AbortSignal): Promise<Outcome>;
+  watch(job: Watched, signal: AbortSignal): Promise<Outcome>;
+  /** Looks at all that are waited for, now. */
+  look(): void;
+  doubtOf(ref: AttemptRef): Doubt | undefined;
 }
 
 export interface Tokens {

@@ -12,6 +12,7 @@ import { BusbarError, ioError } from "../schemas/errors.ts";
 import type { ShimJob } from "../schemas/job.ts";
 import type { HostEnv } from "./environment.ts";
 import { shimEnvironment } from "./environment.ts";
+import { SHIM_VARIABLE } from "./strays.ts";
 
 /** How the shim's program is started: node and its arguments. */
 export interface ShimProgram {
@@ -48,7 +49,7 @@ export async function launchShim(program: ShimProgram, job: ShimJob, host: HostE
   try {
     const child = execa(program.node, [...program.args], {
       cwd: job.dir,
-      env: shimEnvironment(host),
+      env: { ...shimEnvironment(host), [SHIM_VARIABLE]: job.dir },
       extendEnv: false,
       detached: true,
       cleanup: false,

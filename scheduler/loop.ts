@@ -20,6 +20,7 @@ import type { Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
 import { place, type RunView, slotsOfHost } from "./placement.ts";
 import type { ShimProcesses } from "./processes.ts";
+import { isAway } from "./settle.ts";
 import { Trains } from "./trains.ts";
 
 /** Safety net only: everything that matters comes as an event. */
@@ -48,7 +49,7 @@ export class Engine {
   #stopped = false;
   /** False while the bus is away: nothing is placed then. */
   #connected = false;
-  #begun = false;
+  #begun: Promise<void> | undefined;
   #slow: NodeJS.Timeout | undefined;
   #freeMemory: number | undefined;
 
@@ -68,11 +69,8 @@ export class Engine {
 
   /** The bus has (again) said what there is, and the mirror holds it. */
   async connected(): Promise<void> {
-    if (!this.#begun) {
-      this.#begun = true;
-      await this.#trains.begin();
-      await this.#attempts.adopt();
-    }
+    await this.#begin();
+    this.#attempts.adopt();
     this.#connected = true;
     this.#slow ??= setInterval(() => void this.#slowTick(), SLOW_TICK_MS);
     this.wake();
@@ -80,6 +78,18 @@ export class Engine {
 
   lost(): void {
     this.#connected = false;
+  }
+
+  /** Once. A bus that goes away meanwhile makes it fail; it is begun again when the bus is back. */
+  #begin(): Promise<void> {
+    this.#begun ??= this.#trains
+      .begin()
+      .then(() => this.#attempts.clear())
+      .catch((error) => {
+        this.#begun = undefined;
+        throw error;
+      });
+    return this.#begun;
   }
 
   /** One record of the journal. */
@@ -170,8 +180,13 @@ export class Engine {
     const { mirror, bus } = this.#kit;
     for (const run of [...mirror.stale]) {
       mirror.stale.delete(run);
-      const answer = await bus.call("get_run", { run });
-      mirror.put(answer.run, answer.tasks);
+      try {
+        const answer = await bus.call("get_run", { run });
+        mirror.put(answer.run, answer.tasks);
+      } catch (error) {
+        if (isAway(error)) mirror.stale.add(run); // still not read
+        throw error;
+      }
     }
   }
 
@@ -183,20 +198,20 @@ export class Engine {
   }
 
   #view(at: RunMirror): RunView {
-    const claiming = this.#attempts;
+    const attempts = this.#attempts;
     const tasksOf = (ids: Iterable<string>) => [...ids].flatMap((id) => at.tasks.get(id) ?? []);
-    const isClaiming = (task: Task) => claiming.isClaiming(task);
+    const isBusy = (task: Task) => attempts.isBusy(task);
     return {
       run: at.run.run,
       paused: at.run.paused || this.#trains.halted.has(at.run.run),
       schedule: at.run.spec.schedule,
       workers: at.run.spec.workers,
-      ready: tasksOf(at.ready).filter((task) => !isClaiming(task)),
-      underway: [...tasksOf(at.underway), ...tasksOf(at.ready).filter(isClaiming)],
+      ready: tasksOf(at.ready).filter((task) => !isBusy(task)),
+      underway: [...tasksOf(at.underway), ...tasksOf(at.ready).filter(isBusy)],
       openWave: at.run.spec.schedule === "waves" ? openWave(at) : 0,
       orderOf: (id) => at.order.get(id) ?? 0,
       laneOf: (task) => this.#kit.mirror.laneOf(task),
-      holdsSlot: (task) => task.state.name === "running" || isClaiming(task),
+      holdsSlot: (task) => task.state.name === "running" || isBusy(task),
     };
   }
 

@@ -205,6 +205,11 @@ function stateAfter(state: TaskState, event: TaskEvent, ts: string): TaskState {
       return state.name === "running" ? { ...state, phase: event.phase } : state;
     case "task.lease":
       return state.name === "running" ? { ...state, lease_until: event.lease_until } : state;
+    case "task.doubt": {
+      if (state.name !== "running") return state;
+      const { doubt: _, ...rest } = state;
+      return event.doubt ? { ...rest, doubt: { ...event.doubt, since: ts } } : rest;
+    }
     case "task.files_requested":
       return state.name === "running"
         ? { ...state, wants: { paths: event.paths, reason: event.reason } }

@@ -21,6 +21,7 @@ import type { Attempt, Kit } from "./kit.ts";
 import { metadataOf } from "./metadata.ts";
 import { promptOf } from "./prompt.ts";
 import { forbiddenFor } from "./scope-rules.ts";
+import { whileAway } from "./settle.ts";
 import { noteSetupFiles } from "./setup-files.ts";
 import { sparsePaths } from "./sparse.ts";
 import { makeWorkspace, type Workspace } from "./workspace.ts";
@@ -58,7 +59,9 @@ export async function prepare(
       return await workspaceOf(kit, attempt, task);
     }),
   );
-  await step("writing the manifest", () => kit.bus.call("write_manifest", { ...attempt.ref }));
+  await step("writing the manifest", () =>
+    whileAway(kit, attempt, () => kit.bus.call("write_manifest", { ...attempt.ref })),
+  );
   const bin = await step("writing the context", () => writeFiles(kit, attempt, task, run, port));
   const place: JobPlace = {
     ref: attempt.ref,

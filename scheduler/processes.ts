@@ -9,6 +9,9 @@
 //
 // An abort asks the shim to end (SIGTERM) and waits for one of the above; a shim that does not end within its grace
 // time is killed, and its processes with it. An abort with DETACH leaves the shim alone and only stops the waiting.
+//
+// A shim of which nothing can be known, or that is stopped, is neither killed nor given up here: the doubt is told to
+// people (attempts.ts), and the lease, which only its own heartbeats renew, bounds it.
 
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,15 +23,13 @@ import { KILL_SETTLE_MS, LOG_TAIL_BYTES } from "../schemas/limits.ts";
 import { parseOutcome } from "../schemas/outcome.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
 import type { HostEnv } from "./environment.ts";
-import type { Processes } from "./kit.ts";
+import type { Doubt, Processes, Watched } from "./kit.ts";
 import { type LaunchedShim, launchShim, type ShimProgram } from "./launch.ts";
-import { liveness, readPidFile } from "./liveness.ts";
-import { endStrays } from "./strays.ts";
+import { type PidFile, type Probed, probe, readPidFile, readStat } from "./liveness.ts";
+import { endStrays, type Quarry } from "./strays.ts";
 
 /** Reason of an abort that must not touch the process: the scheduler goes, the agent stays. */
 export const DETACH = Symbol("detach");
-
-type Watched = Pick<ShimJob, "ref" | "kind" | "name" | "dir" | "files">;
 
 interface Waiting {
   job: Watched;
@@ -38,6 +39,7 @@ interface Waiting {
   pid?: number;
   /** Its shim is gone and what is left is being ended. */
   ending?: boolean;
+  doubt?: Doubt | undefined;
   settle(outcome: Outcome): void;
 }
 
@@ -50,7 +52,15 @@ export class ShimProcesses implements Processes {
   readonly #waiting = new Map<string, Waiting>();
 
   constructor(
-    readonly deps: { program: ShimProgram; env: HostEnv; clock: Clock; log: Log; graceMs: number },
+    readonly deps: {
+      program: ShimProgram;
+      env: HostEnv;
+      clock: Clock;
+      log: Log;
+      graceMs: number;
+      /** A test's own. */
+      probe?: (shim: PidFile) => Probed;
+    },
   ) {}
 
   /** Shims that live now, as far as they are our children. */
@@ -75,14 +85,38 @@ export class ShimProcesses implements Processes {
     this.#waiting.get(keyOf(outcome))?.settle(outcome);
   }
 
-  /** The slow tick's look at shims that are not our children, and at events that were missed. */
+  /** The slow tick's look: at shims that are not our children, at events that were missed, and for doubts. */
   look(): void {
     for (const waiting of [...this.#waiting.values()]) {
-      if (waiting.pid !== undefined) continue;
-      const file = readPidFile(join(waiting.job.dir, waiting.job.files.pid));
-      if (file === "unknown") continue;
-      if (file === "none" || liveness(file) === "dead") void this.#gone(waiting, "nobody saw it end");
+      const probed = this.#probe(waiting);
+      waiting.doubt = this.#doubtOf(waiting, probed);
+      if (probed.kind === "dead" && waiting.pid === undefined) void this.#gone(waiting, "nobody saw it end");
     }
+  }
+
+  /** What is not known about the agent's shim of an attempt, after the newest look. */
+  doubtOf(ref: Outcome["ref"]): Doubt | undefined {
+    return this.#waiting.get(keyOf({ ref, kind: "agent", name: "agent" }))?.doubt;
+  }
+
+  #probe({ job, pid }: Waiting): Probed {
+    if (pid !== undefined) {
+      // Our child: its number stays its own until we have seen its end.
+      const stat = readStat(pid);
+      return typeof stat === "object" ? { kind: "alive", stopped: stat.stopped } : { kind: "dead" };
+    }
+    const shim = shimOf(job);
+    if (shim === "none") return { kind: "dead" };
+    if (shim === "unknown") return { kind: "unknown", why: "its pid file cannot be read" };
+    return (this.deps.probe ?? probe)(shim);
+  }
+
+  #doubtOf({ job, pid }: Waiting, probed: Probed): Doubt | undefined {
+    const shim = shimOf(job);
+    const number = pid ?? (typeof shim === "object" ? shim.pid : 0);
+    if (probed.kind === "unknown") return { pid: number, why: probed.why };
+    if (probed.kind === "alive" && probed.stopped) return { pid: number, why: "it is stopped (SIGSTOP)" };
+    return undefined;
   }
 
   async #wait(job: Watched, mark: string, signal: AbortSignal, launched?: LaunchedShim): Promise<Outcome> {
@@ -135,17 +169,17 @@ export class ShimProcesses implements Processes {
     const second = await Promise.race([outcome, late]).finally(() => clearTimeout(timer));
     if (second !== "late") return second;
     this.#signalShim(waiting, "SIGKILL");
-    await endStrays(waiting.mark, 0);
+    await endStrays(quarryOf(waiting), 0);
     return madeUp(waiting.job, "cancelled", "its shim did not end when asked to", this.deps.clock);
   }
 
   #signalShim(waiting: Waiting, signal: NodeJS.Signals): void {
-    const file = readPidFile(join(waiting.job.dir, waiting.job.files.pid));
-    const known = typeof file === "object" && liveness(file) === "alive" ? file.pid : undefined;
-    const pid = waiting.pid ?? known;
-    if (pid === undefined) return;
+    const shim = shimOf(waiting.job);
+    const pid = waiting.pid ?? (typeof shim === "object" ? shim.pid : undefined);
+    if (pid === undefined || this.#probe(waiting).kind !== "alive") return;
     try {
       process.kill(pid, signal);
+      if (signal === "SIGTERM") process.kill(pid, "SIGCONT"); // a stopped one can act on it
     } catch {
       // ESRCH: it has ended; `ended` or the next look says so
     }
@@ -156,25 +190,35 @@ export class ShimProcesses implements Processes {
     const { job } = waiting;
     if (waiting.ending || this.#waiting.get(keyOf(job)) !== waiting) return;
     waiting.ending = true;
-    const lived = await this.#endStrays(waiting.mark);
+    const lived = await this.#endStrays(waiting);
     const left = readOutbox(join(job.dir, job.files.outbox), job);
     if (left && !(lived && endedWell(left))) return waiting.settle(left);
-    const started = left || lived || typeof readPidFile(join(job.dir, job.files.pid)) === "object";
+    const started = left || lived || typeof shimOf(job) === "object";
     const why = left ? "its outbox says that it ended well, but processes of it still ran" : how;
     waiting.settle(madeUp(job, started ? "lost" : "spawn_failed", why, this.deps.clock));
   }
 
   /** Whether any lived. When that cannot be found out, the safe answer: yes. */
-  async #endStrays(mark: string): Promise<boolean> {
+  async #endStrays(waiting: Waiting): Promise<boolean> {
+    const { mark: dir } = waiting;
     try {
-      const { found, survivors } = await endStrays(mark, this.deps.graceMs);
-      if (survivors.length > 0) this.deps.log.error("processes could not be ended", { dir: mark, survivors });
+      const { found, survivors } = await endStrays(quarryOf(waiting), this.deps.graceMs);
+      if (survivors.length > 0) this.deps.log.error("processes could not be ended", { dir, survivors });
       return found.length > 0;
     } catch (error) {
-      this.deps.log.error("looking for left processes failed", { dir: mark, error: String(error) });
+      this.deps.log.error("looking for left processes failed", { dir, error: String(error) });
       return true;
     }
   }
+}
+
+function shimOf({ shim, dir, files }: Watched): PidFile | "none" | "unknown" {
+  return shim ?? readPidFile(join(dir, files.pid));
+}
+
+function quarryOf({ job, mark }: Waiting): Quarry {
+  const file = readPidFile(join(job.dir, job.files.pid));
+  return { dirs: [mark], root: typeof file === "object" ? file.child : undefined };
 }
 
 function endedWell({ reason, exit }: Outcome): boolean {

@@ -38,6 +38,11 @@ export function settlePassed(kit: Kit, attempt: Attempt, snapshot: SnapshotInfo 
   return settle(kit, attempt, { kind: "passed", snapshot, base: attempt.base });
 }
 
+/** The bus is not there, or cannot take it now: the same call may be answered later. */
+export function isAway(error: unknown): boolean {
+  return isCode(error, "BUS_AWAY", "TIMEOUT", "STORAGE", "SHUTTING_DOWN");
+}
+
 /** Repeats an idempotent call until the bus answers, or the scheduler ends. */
 export async function whileAway<T>(
   kit: Pick<Kit, "log">,
@@ -48,10 +53,10 @@ export async function whileAway<T>(
     try {
       return await call();
     } catch (error) {
-      if (!isCode(error, "BUS_AWAY", "TIMEOUT", "STORAGE", "SHUTTING_DOWN")) throw error;
+      if (!isAway(error)) throw error;
       if (attempt.abort.signal.reason === DETACH) throw error;
       if (!said)
-        kit.log.warn("the bus does not take it; trying again", { ...attempt.ref, why: error.message });
+        kit.log.warn("the bus does not take it; trying again", { ...attempt.ref, why: String(error) });
       await delay(AWAY_RETRY_MS);
     }
   }

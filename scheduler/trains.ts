@@ -8,8 +8,8 @@ import { readClaimNote } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { DETACH } from "./processes.ts";
-import { reconcileRun } from "./reconcile.ts";
-import { settleFailed } from "./settle.ts";
+import { type ReconcileAnswer, reconcileRun } from "./reconcile.ts";
+import { isAway, settleFailed } from "./settle.ts";
 import { trainOrder } from "./train.ts";
 import { landOne, type Passenger } from "./train-runner.ts";
 
@@ -36,12 +36,24 @@ export class Trains {
     return this.#active.size > 0;
   }
 
-  /** At the start: what an earlier scheduler had moved and not reported is reported before anything else lands. */
+  /**
+   * At the start: what an earlier scheduler had moved and not reported is reported before anything else lands. A run
+   * whose branch cannot be looked at stands still by itself. Rejects only while the bus is away.
+   */
   async begin(): Promise<void> {
     for (const [run, { run: facts, underway }] of this.#kit.mirror.runs) {
       if (underway.size === 0 || facts.paused) continue;
-      const answer = await reconcileRun(this.#kit, run);
+      const answer = await this.#look(run);
       if (answer.kind === "foreign") await this.#halt(run, answer.why);
+    }
+  }
+
+  async #look(run: string): Promise<ReconcileAnswer> {
+    try {
+      return await reconcileRun(this.#kit, run);
+    } catch (error) {
+      if (isAway(error)) throw error;
+      return { kind: "foreign", why: `the integration branch cannot be looked at: ${String(error)}` };
     }
   }
 
@@ -67,7 +79,7 @@ export class Trains {
   async revisitHalted(): Promise<void> {
     for (const run of [...this.halted.keys()]) {
       const facts = this.#kit.mirror.runs.get(run)?.run;
-      const answer = await reconcileRun(this.#kit, run);
+      const answer = await this.#look(run);
       if (answer.kind !== "foreign") {
         this.halted.delete(run);
         this.#kit.log.info("the integration branch is as the bus has it", { run });
@@ -117,32 +129,37 @@ export class Trains {
       const passenger = this.#board(task);
       if (!passenger) return;
       train.attempt = passenger.attempt;
-      await this.#turn(passenger);
+      const went = await this.#turn(passenger);
       const { signal } = passenger.attempt.abort;
       train.attempt = undefined;
-      if (signal.reason === DETACH) return;
+      if (!went || signal.reason === DETACH) return;
     }
   }
 
-  async #turn(passenger: Passenger): Promise<void> {
+  /** False: the bus is away, which is nobody's fault; the next tick with a bus takes the same turn again. */
+  async #turn(passenger: Passenger): Promise<boolean> {
     const { kit, attempt, run } = passenger;
     const label = attemptLabel(attempt.ref);
     try {
       const landed = await landOne(passenger);
       if (landed.kind !== "foreign") {
         this.#had.add(label);
-        return;
+        return true;
       }
-      const answer = await reconcileRun(kit, run.run);
+      const answer = await this.#look(run.run);
       if (answer.kind === "foreign") await this.#halt(run.run, answer.why);
+      return true;
     } catch (error) {
-      if (attempt.abort.signal.aborted) {
-        this.#had.add(label);
-        return;
+      const { aborted } = attempt.abort.signal;
+      if (isAway(error) && !aborted) {
+        kit.log.warn("the train waits for the bus", { ...attempt.ref, why: String(error) });
+        return false;
       }
       this.#had.add(label);
+      if (aborted) return true;
       kit.log.error("landing met an error of ours", { ...attempt.ref, error: String(error) });
       await settleFailed(kit, attempt, "infra", errorEvidence("landing", error));
+      return true;
     }
   }
 

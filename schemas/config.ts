@@ -2,7 +2,15 @@
 // Unknown keys are refused. The bus reads it and hands it to the scheduler.
 
 import { z } from "zod";
-import { DISK_LIMIT_PERCENT, GC_IDLE_S, IDLE_EXIT_MS, KILL_GRACE_MS, MAX_WORKERS } from "./limits.ts";
+import {
+  DISK_LIMIT_PERCENT,
+  GC_IDLE_S,
+  IDLE_EXIT_MS,
+  KILL_GRACE_MS,
+  LEASE_MS,
+  MAX_WORKERS,
+  MIN_LEASE_S,
+} from "./limits.ts";
 import { EnvSpec, Limits } from "./task.ts";
 
 export const Config = z
@@ -25,6 +33,12 @@ export const Config = z
       .default(GC_IDLE_S)
       .describe("Idle workspaces are archived after this long (W9)"),
     kill_grace_ms: z.number().min(0).max(60_000).default(KILL_GRACE_MS).describe("Between TERM and KILL"),
+    lease_s: z
+      .number()
+      .min(MIN_LEASE_S)
+      .max(3_600)
+      .default(LEASE_MS / 1000)
+      .describe("An attempt without a sign of life for this long counts as lost and is tried again"),
     idle_exit_ms: z
       .number()
       .min(1_000)

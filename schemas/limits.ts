@@ -45,8 +45,10 @@ export const PUBLISH_TIMEOUT_MS = 60_000;
 
 /** How often a shim says that it lives. */
 export const HEARTBEAT_MS = 5_000;
-/** A running attempt without a sign of life for this long is lost; must exceed 3 heartbeats. */
+/** A running attempt without a sign of life for this long is lost; must exceed 3 heartbeats. `lease_s` sets another. */
 export const LEASE_MS = 60_000;
+/** The shortest lease that may be set. */
+export const MIN_LEASE_S = 6;
 /** A shim that could not register by then starts nothing and reports that. */
 export const REGISTER_WAIT_MS = 60_000;
 /** The shim looks at its tree (usage, deadline) this often. */

@@ -160,15 +160,23 @@ export const METHODS = {
       state_version: z.int(),
       worker: Id,
       base: Oid,
+      /** Used once: the same workspace again is the same claim, and gets the same answer. */
       workspace: z.string(),
     }),
-    idempotent: false,
+    idempotent: true,
     reads: false,
   }),
-  /** Says the phase and renews the lease. */
+  /** Says the phase and renews the lease. With a `doubt` about the shim (null: none any more) nothing is renewed. */
   attempt_update: method<{ state_version: number; lease_until: string }>()({
     roles: ["scheduler"],
-    params: z.strictObject({ ...OfAttempt, phase: Phase.optional() }),
+    params: z.strictObject({
+      ...OfAttempt,
+      phase: Phase.optional(),
+      doubt: z
+        .strictObject({ pid: z.int().min(0), why: z.string().min(1).max(400) })
+        .nullable()
+        .exactOptional(),
+    }),
     idempotent: true,
     reads: false,
   }),

@@ -218,6 +218,13 @@ export type Need =
   | { kind: "review"; snapshot: SnapshotInfo }
   | { kind: "upstream"; root: string; state: "blocked" | "cancelled"; cause: string };
 
+/** The third answer about a shim: neither alive nor dead. `pid` 0: not even that is known. */
+export interface Doubt {
+  pid: number;
+  why: string;
+  since: string;
+}
+
 /** Each state carries only the facts true in it. Times are ISO 8601, UTC. */
 export type TaskState =
   | { name: "pending"; waits_for: string[] }
@@ -233,6 +240,8 @@ export type TaskState =
       base: string;
       /** Set by request_files; the attempt ends as blocked. */
       wants?: { paths: string[]; reason: string };
+      /** Nobody can say whether its shim works. It is left alone; without a sign of life it is lost at `lease_until`. */
+      doubt?: Doubt;
     }
   | {
       name: "passed";

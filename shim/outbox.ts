@@ -11,7 +11,7 @@ import type { Outcome, ShimJob } from "../schemas/job.ts";
 export interface PidFile {
   v: 1;
   pid: number;
-  /** `BOOT_ID:TICKS` (proc.ts). */
+  /** `BOOT_ID:TICKS:PID_NAMESPACE` (proc.ts). */
   start_time: string;
   ref: ShimJob["ref"];
   kind: ShimJob["kind"];

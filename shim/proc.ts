@@ -1,7 +1,7 @@
 // What /proc says about processes. Every read may fail at any moment: a process that is gone is `undefined`,
 // never an error. States Z and X are dead: nobody may have reaped them yet, but nothing runs there any more.
 
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
 /** One process. `start` (clock ticks since boot) together with `pid` is its identity until the next boot. */
 export interface Proc {
@@ -101,10 +101,21 @@ export function pageBytes(): number {
   return 2 ** Math.round(Math.log2(ratio));
 }
 
-/** Identity of a process beyond its number, `BOOT_ID:TICKS`: which boot, and clock ticks since then. */
+/**
+ * Identity of a process beyond its number, `BOOT_ID:TICKS:PID_NAMESPACE`: which boot, clock ticks since then, and where
+ * the number counts. What cannot be read is `unknown`, 0 or empty: whoever reads that knows nothing, not `dead`.
+ */
 export function startTime(pid: number): string {
   const boot = read("/proc/sys/kernel/random/boot_id")?.toString("latin1").trim() ?? "unknown";
-  return `${boot}:${readProc(pid)?.start ?? 0}`;
+  return `${boot}:${readProc(pid)?.start ?? 0}:${namespace()}`;
+}
+
+function namespace(): string {
+  try {
+    return readlinkSync("/proc/self/ns/pid").replace(/\D/g, "");
+  } catch {
+    return "";
+  }
 }
 
 function read(path: string): Buffer | undefined {

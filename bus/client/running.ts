@@ -62,7 +62,7 @@ function labelOf(run: string, name: string): string {
   return task === undefined ? `${run}/${name}` : `${run}/${task}#${attempt}`;
 }
 
-/** A shim notes boot and start time in one word, `BOOT:TICKS`. */
+/** A shim notes boot, start time and PID namespace in one word, `BOOT:TICKS:NAMESPACE`. */
 function readShim(file: string): ProcessIdentity | undefined {
   const known = readFields(file);
   const [boot_id = "", start_time = ""] = known?.start_time.split(":") ?? [];

@@ -19,4 +19,6 @@ export interface Deps {
   tokenFor(role: "shim" | "agent", ref: AttemptRef): string;
   workers: Workers;
   peers: AttemptPeers;
+  /** An attempt lives: its lease counts anew (bus/state/timers.ts). */
+  signOfLife(ref: AttemptRef, who: "agent" | "check" | "worker"): void;
 }

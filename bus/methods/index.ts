@@ -4,7 +4,7 @@ import type { AnyEvent } from "../../schemas/events.ts";
 import type { Handlers } from "../dispatch.ts";
 import { cancelTask } from "../state/decide-person.ts";
 import type { Store } from "../state/store.ts";
-import { StateTimers } from "../state/timers.ts";
+import { StateTimers, type TimerSetter } from "../state/timers.ts";
 import { agentHandlers } from "./agent.ts";
 import type { Deps } from "./deps.ts";
 import { AttemptPeers } from "./peers.ts";
@@ -23,14 +23,28 @@ export interface Methods {
   stop(): void;
 }
 
+const REAL_TIMER: TimerSetter = {
+  set: (fn, ms) => setTimeout(fn, ms).unref(),
+  clear: (handle) => clearTimeout(handle as NodeJS.Timeout | undefined),
+};
+
 /**
  * Also starts what goes on by itself: the timers of the state, and a listener so that the shims of a cancelled or lost
  * attempt are told to end.
  */
-export function makeMethods(parts: Omit<Deps, "workers" | "peers">): Methods {
+export function makeMethods(
+  parts: Omit<Deps, "workers" | "peers" | "signOfLife">,
+  timer: TimerSetter = REAL_TIMER,
+): Methods {
   const peers = new AttemptPeers();
   const workers = new Workers(parts.store, parts.log);
-  const deps: Deps = { ...parts, peers, workers };
+  const timers = new StateTimers({
+    ...parts,
+    leaseMs: parts.config.lease_s * 1000,
+    ...timer,
+  });
+  const signOfLife: Deps["signOfLife"] = (ref, who) => timers.alive(ref, who);
+  const deps: Deps = { ...parts, peers, workers, signOfLife };
   parts.store.onRecord(({ run, task, event }) => {
     const reason = event && endReason(event);
     const attempt =
@@ -44,11 +58,6 @@ export function makeMethods(parts: Omit<Deps, "workers" | "peers">): Methods {
     ...schedulerHandlers(deps),
     ...peopleHandlers(deps),
   };
-  const timers = new StateTimers({
-    ...parts,
-    set: (fn, ms) => setTimeout(fn, ms).unref(),
-    clear: (handle) => clearTimeout(handle as NodeJS.Timeout | undefined),
-  });
   return {
     handlers,
     worker: () => workers.current,

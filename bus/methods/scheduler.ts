@@ -1,6 +1,5 @@
 // Handlers for the scheduler: claim, progress of an attempt, results, landings.
 
-import { LEASE_MS } from "../../schemas/limits.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Handlers } from "../dispatch.ts";
 import { attemptUpdate, claim, publishSnapshot, recordVerdict } from "../state/decide-attempt.ts";
@@ -12,11 +11,12 @@ import type { Deps } from "./deps.ts";
 import { runsForScheduler } from "./live-runs.ts";
 
 export function schedulerHandlers(deps: Deps): Handlers {
-  const { store, random } = deps;
+  const { store, random, signOfLife } = deps;
+  const leaseMs = deps.config.lease_s * 1000;
   return {
     register_worker: (ctx, p) => registerWorker(deps, ctx, p),
     claim: async (ctx, p) => {
-      const claimed = await store.change(ctx, (d) => claim(d, p));
+      const claimed = await store.change(ctx, (d) => claim(d, p, leaseMs));
       const ref = { run: p.run, task: p.task, attempt: claimed.attempt };
       return {
         ...claimed,
@@ -24,7 +24,11 @@ export function schedulerHandlers(deps: Deps): Handlers {
         agent_token: deps.tokenFor("agent", ref),
       };
     },
-    attempt_update: (ctx, p) => store.change(ctx, (d) => attemptUpdate(d, p)),
+    attempt_update: async (ctx, p) => {
+      const answer = await store.change(ctx, (d) => attemptUpdate(d, p, leaseMs));
+      if (!p.doubt) signOfLife(p, "worker");
+      return answer;
+    },
     publish_snapshot: (ctx, p) => store.change(ctx, (d) => publishSnapshot(d, p)),
     record_verdict: (ctx, p) => store.change(ctx, (d) => recordVerdict(d, p)),
     settle_attempt: (ctx, p) => store.change(ctx, (d) => settle(d, p, random)),
@@ -45,7 +49,7 @@ async function registerWorker(
   const { runs, tasks } = runsForScheduler(store.view);
   return {
     worker: p.worker,
-    lease_ms: LEASE_MS,
+    lease_ms: config.lease_s * 1000,
     config,
     state_dir: stateDir,
     runtime_dir: runtimeDir,

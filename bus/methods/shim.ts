@@ -8,21 +8,24 @@ import { type Alive, complete, heartbeat, register } from "../state/decide-attem
 import type { CallContext } from "../state/view.ts";
 import type { Deps } from "./deps.ts";
 
-export function shimHandlers({ store, peers }: Deps): Handlers {
+export function shimHandlers({ store, peers, config, signOfLife }: Deps): Handlers {
+  const leaseMs = config.lease_s * 1000;
+  // Several fit into every lease.
+  const heartbeat_ms = Math.min(HEARTBEAT_MS, Math.floor(leaseMs / 6));
   return {
     register: async (ctx, p) => {
       const ref = attemptOf(ctx);
       peers.add(ref, ctx.peer);
-      const alive = await store.change(ctx, (d) => register(d, ref, p));
+      const alive = await store.change(ctx, (d) => register(d, ref, p, leaseMs));
+      signOfLife(ref, p.kind);
       endIfAsked(ctx, alive);
-      return { heartbeat_ms: HEARTBEAT_MS, lease_until: alive.lease_until };
+      return { heartbeat_ms, lease_until: alive.lease_until };
     },
     heartbeat: async (ctx, p) => {
       const ref = attemptOf(ctx);
       peers.add(ref, ctx.peer); // a shim that came back need not register again
-      const alive = await store.change(ctx, (d) =>
-        heartbeat(d, ref, p.kind === "agent" ? p.usage : undefined),
-      );
+      const alive = await store.change(ctx, (d) => heartbeat(d, ref, p, leaseMs));
+      signOfLife(ref, p.kind);
       endIfAsked(ctx, alive);
       return { lease_until: alive.lease_until };
     },

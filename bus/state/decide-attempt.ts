@@ -14,8 +14,8 @@ import { inputsChanged } from "./inputs.ts";
 import { hasOutcome, hasProc } from "./procs.ts";
 import { stateWords } from "./task-machine.ts";
 
-/** A lease is written again only when the written one has less than this left; most heartbeats cost no event. */
-export const LEASE_RENEW_BELOW_MS = (LEASE_MS * 2) / 3;
+/** A lease is written again only when the written one has less than this part left; most heartbeats cost no event. */
+const RENEW_BELOW = 2 / 3;
 
 export interface Claimed {
   attempt: number;
@@ -24,11 +24,19 @@ export interface Claimed {
   task: Task;
 }
 
-/** Compare-and-swap on state_version: STALE when it differs, NOT_CLAIMABLE when not ready or paused. */
-export function claim(d: Draft, p: Parsed<"claim">): Claimed {
+/**
+ * Compare-and-swap on state_version: STALE when it differs, NOT_CLAIMABLE when not ready or paused. The same claim
+ * again (its workspace says which it is) gets the same answer: the first one may have been lost on its way.
+ */
+export function claim(d: Draft, p: Parsed<"claim">, leaseMs = LEASE_MS): Claimed {
   const run = d.mustRun(p.run);
   const task = d.mustTask(p.run, p.task);
   const key = showId(taskKey(p.run, p.task));
+  const s = task.state;
+  if (s.name === "running" && s.worker === p.worker && s.workspace === p.workspace && s.base === p.base) {
+    const { attempt, lease_until } = s;
+    return { attempt, state_version: task.state_version, lease_until, task };
+  }
   if (task.state_version !== p.state_version) {
     throw new BusbarError(
       "STALE",
@@ -44,7 +52,7 @@ export function claim(d: Draft, p: Parsed<"claim">): Claimed {
     throw new BusbarError("NOT_CLAIMABLE", `claim of ${key}: ${why}`, { state: task.state.name });
   }
   const attempt = (task.attempts.at(-1)?.attempt ?? 0) + 1;
-  const lease_until = leaseFrom(d);
+  const lease_until = leaseFrom(d, leaseMs);
   const { worker, base, workspace } = p;
   const claimed = d.emitTask(task, {
     type: "task.claimed",
@@ -57,18 +65,32 @@ export function claim(d: Draft, p: Parsed<"claim">): Claimed {
   return { attempt, state_version: claimed.state_version, lease_until, task: claimed };
 }
 
-function leaseFrom(d: Draft): string {
-  return new Date(d.now + LEASE_MS).toISOString();
+function leaseFrom(d: Draft, leaseMs: number): string {
+  return new Date(d.now + leaseMs).toISOString();
 }
 
-export function attemptUpdate(d: Draft, p: Parsed<"attempt_update">): Result<"attempt_update"> {
+/** Says the phase and that its worker lives; or what is not known about its shim, which is no sign of life. */
+export function attemptUpdate(
+  d: Draft,
+  p: Parsed<"attempt_update">,
+  leaseMs = LEASE_MS,
+): Result<"attempt_update"> {
   let task = running(d, p);
   const s = task.state;
   if (p.phase && s.name === "running" && s.phase !== p.phase) {
     task = d.emitTask(task, { type: "task.phase", attempt: p.attempt, phase: p.phase });
   }
-  const lease_until = renew(d, task);
+  if (p.doubt !== undefined) doubt(d, task, p.doubt);
+  const now = d.mustTask(p.run, p.task);
+  const lease_until =
+    p.doubt && now.state.name === "running" ? now.state.lease_until : renew(d, now, leaseMs);
   return { state_version: d.mustTask(p.run, p.task).state_version, lease_until };
+}
+
+function doubt(d: Draft, task: Task, said: { pid: number; why: string } | null): void {
+  const s = task.state;
+  if (s.name !== "running" || s.doubt?.why === said?.why) return;
+  d.emitTask(task, { type: "task.doubt", attempt: s.attempt, doubt: said });
 }
 
 export interface Alive {
@@ -78,33 +100,55 @@ export interface Alive {
 }
 
 /** A shim says that it starts. */
-export function register(d: Draft, ref: AttemptRef, p: Parsed<"register">): Alive {
+export function register(d: Draft, ref: AttemptRef, p: Parsed<"register">, leaseMs = LEASE_MS): Alive {
   const task = reporting(d, ref);
   const { kind, name, pid, start_time } = p;
   const proc = { kind, name, pid, start_time };
   if (task.state.name !== "cancelled" && !hasProc(newestAttempt(task, ref.attempt).procs, proc)) {
     d.emitTask(task, { type: "proc.registered", attempt: ref.attempt, ...proc });
   }
-  return alive(d, d.mustTask(ref.run, ref.task));
+  return alive(d, d.mustTask(ref.run, ref.task), p.kind, leaseMs);
 }
 
-export function heartbeat(d: Draft, ref: AttemptRef, usage?: AttemptRecord["usage"]): Alive {
-  return alive(d, reporting(d, ref), usage);
+/** A shim says that it lives. */
+export function heartbeat(
+  d: Draft,
+  ref: AttemptRef,
+  p: Parsed<"heartbeat"> = { kind: "agent" },
+  leaseMs = LEASE_MS,
+): Alive {
+  return alive(d, reporting(d, ref), p.kind, leaseMs, p.usage);
 }
 
-function alive(d: Draft, task: Task, usage?: AttemptRecord["usage"]): Alive {
-  if (task.state.name === "cancelled") {
-    return { lease_until: leaseFrom(d), end: `cancelled by ${task.state.by}` };
-  }
-  return { lease_until: renew(d, task, usage) };
+function alive(
+  d: Draft,
+  task: Task,
+  kind: "agent" | "check",
+  leaseMs: number,
+  usage?: AttemptRecord["usage"],
+): Alive {
+  const s = task.state;
+  if (s.name === "cancelled") return { lease_until: leaseFrom(d, leaseMs), end: `cancelled by ${s.by}` };
+  if (s.name === "running" && !speaksFor(task, kind)) return { lease_until: s.lease_until };
+  if (kind === "agent") doubt(d, task, null); // whatever the scheduler could not see: here it is
+  return {
+    lease_until: renew(d, d.mustTask(task.run, task.spec.id), leaseMs, kind === "agent" ? usage : undefined),
+  };
+}
+
+/** While the agent is at work only its own shim says that the attempt lives: a check beside it knows nothing of it. */
+export function speaksFor({ state }: Task, kind: "agent" | "check"): boolean {
+  return kind === "agent" || state.name !== "running" || state.phase !== "agent";
 }
 
 /** The written lease, renewed when it runs low. A passed task has none; its checks are bounded by time-outs. */
-function renew(d: Draft, task: Task, usage?: AttemptRecord["usage"]): string {
+function renew(d: Draft, task: Task, leaseMs: number, usage?: AttemptRecord["usage"]): string {
   const s = task.state;
-  if (s.name !== "running") return leaseFrom(d);
-  if (Date.parse(s.lease_until) - d.now >= LEASE_RENEW_BELOW_MS) return s.lease_until;
-  const lease_until = leaseFrom(d);
+  if (s.name !== "running") return leaseFrom(d, leaseMs);
+  const left = Date.parse(s.lease_until) - d.now;
+  // More than a whole lease: the clock was set back.
+  if (left >= leaseMs * RENEW_BELOW && left <= leaseMs) return s.lease_until;
+  const lease_until = leaseFrom(d, leaseMs);
   d.emitTask(task, { type: "task.lease", attempt: s.attempt, lease_until, ...(usage && { usage }) });
   return lease_until;
 }

@@ -175,13 +175,13 @@ export function land(d: Draft, p: Parsed<"land">): Result<"land"> {
   return { state_version: done.state_version, ready: readyAfter(d, done) };
 }
 
-/** The lease ran out without a sign of life: lost, and tried again. Nothing happens when it was renewed meanwhile. */
-export function expireLease(d: Draft, ref: AttemptRef, graceUntil: number, random: Random): boolean {
+/** The lease ran out without a sign of life: lost, and tried again. Nothing happens when the attempt is over. */
+export function expireLease(d: Draft, ref: AttemptRef, random: Random): boolean {
   const task = d.task(ref.run, ref.task);
   if (task?.state.name !== "running" || task.state.attempt !== ref.attempt) return false;
-  const until = Math.max(Date.parse(task.state.lease_until), graceUntil);
-  if (d.now < until) return false;
-  const since = `no sign of life from attempt ${ref.attempt} until ${task.state.lease_until}`;
+  const { lease_until, doubt } = task.state;
+  const words = doubt ? `; its shim (pid ${doubt.pid}): ${doubt.why}` : "";
+  const since = `no sign of life from attempt ${ref.attempt} until ${lease_until}${words}`;
   fail(d, task, "lost", evidence(since), random);
   return true;
 }
@@ -189,8 +189,7 @@ export function expireLease(d: Draft, ref: AttemptRef, graceUntil: number, rando
 /** The back-off is over. */
 export function retryDue(d: Draft, run: string, id: string): boolean {
   const task = d.task(run, id);
-  if (task?.state.name !== "retrying" || Date.parse(task.state.not_before) > d.now) return false;
-  if (openDeps(d, task).length > 0) return false;
+  if (task?.state.name !== "retrying" || openDeps(d, task).length > 0) return false;
   d.emitTask(task, { type: "task.ready" });
   return true;
 }

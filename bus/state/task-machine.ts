@@ -30,6 +30,7 @@ export const LEGAL_FROM: Record<EventType, readonly StateName[]> = {
   "task.claimed": ["ready"],
   "task.phase": ["running"],
   "task.lease": ["running"],
+  "task.doubt": ["running"],
   "task.progress": ["running"],
   "task.files_requested": ["running"],
   "task.publish_requested": ["running"],
@@ -105,6 +106,8 @@ function change(task: Task, event: TaskEvent, at: string): Change {
         ...inRunning(task, event, { lease_until: event.lease_until }),
         ...(event.usage && onAttempt(task, { usage: event.usage })),
       };
+    case "task.doubt":
+      return doubted(task, event, at);
     case "task.progress": {
       const { status, message, percent } = event;
       const progress = { status, message, at, ...(percent !== undefined && { percent }) };
@@ -226,6 +229,12 @@ function claimed(task: Task, event: Extract<TaskEvent, { type: "task.claimed" }>
     state: { name: "running", attempt, worker, phase: "prepare", since: at, lease_until, workspace, base },
     attempts: [...task.attempts, record],
   };
+}
+
+function doubted(task: Task, event: Extract<TaskEvent, { type: "task.doubt" }>, at: string): Change {
+  if (task.state.name !== "running") throw illegal(task, event);
+  const { doubt: _, ...state } = task.state;
+  return { state: event.doubt ? { ...state, doubt: { ...event.doubt, since: at } } : state };
 }
 
 function filesGranted(task: Task, paths: readonly string[]): Change {

@@ -1,34 +1,45 @@
 // What time alone brings about: a retry is due, a lease runs out, a checkpoint is worth writing. The rules stand in
 // decide-settle.ts; here is only who asks when. One timer, set to the earliest thing that may happen.
 //
-// After a start every lease counts from the start on: the shims could not renew while the bus was away.
+// All spans are counted by the clock that never jumps, from the moment when this bus heard of them: a machine that slept,
+// or a clock that is set, loses no attempt and holds none. The times in the state are what people read. After a start
+// every lease counts from the start on: the shims could not renew while the bus was away. The same when the bus itself
+// was held up (stopped, starved): what the shims said meanwhile has still to be read.
 
 import { type AttemptRef, taskKey } from "../../schemas/ids.ts";
-import { CHECKPOINT_IDLE_MS, LEASE_MS } from "../../schemas/limits.ts";
+import { CHECKPOINT_IDLE_MS, RETRY_MAX_MS } from "../../schemas/limits.ts";
 import type { Clock, Log, Random } from "../../schemas/ports.ts";
 import type { Task } from "../../schemas/task.ts";
+import { speaksFor } from "./decide-attempt.ts";
 import { expireLease, retryDue } from "./decide-settle.ts";
 import type { Store } from "./store.ts";
 
-export interface TimerPorts {
-  store: Store;
-  clock: Clock;
-  log: Log;
-  random: Random;
-  /** setTimeout and clearTimeout, or a test's own. */
+/** setTimeout and clearTimeout, or a test's own. */
+export interface TimerSetter {
   set(fn: () => void, ms: number): unknown;
   clear(handle: unknown): void;
 }
 
-type Due = { at: number; ref: AttemptRef; kind: "retry" | "lease" };
+export interface TimerPorts extends TimerSetter {
+  store: Store;
+  clock: Clock;
+  log: Log;
+  random: Random;
+  leaseMs: number;
+}
 
-/** After a failed write, and as the longest sleep (a clock may be set). */
+/** `at` in milliseconds of the monotonic clock; `of`: the written time that it stands for. */
+type Due = { at: number; of: string; ref: AttemptRef; kind: "retry" | "lease" };
+
+/** After a failed write. */
 const AGAIN_MS = 1_000;
-const LONGEST_MS = 30_000;
+/** A timer that comes later than this says that the bus was held up. */
+const HELD_UP_MS = 1_000;
+/** Jitter may lengthen a pause by a fifth. */
+const LONGEST_PAUSE_MS = RETRY_MAX_MS * 1.2;
 
 export class StateTimers {
   readonly #due = new Map<string, Due>();
-  readonly #graceUntil: number;
   readonly #off: () => void;
   #timer: unknown;
   #wakeAt = Number.POSITIVE_INFINITY;
@@ -36,8 +47,7 @@ export class StateTimers {
   #stopped = false;
 
   constructor(private readonly ports: TimerPorts) {
-    const { store, clock } = ports;
-    this.#graceUntil = clock.now() + LEASE_MS;
+    const { store } = ports;
     for (const run of store.view.runs()) for (const task of store.view.tasks(run.run)) this.#note(task);
     this.#off = store.onRecord(({ kind, run, task }) => {
       if (kind !== "event") return;
@@ -55,6 +65,14 @@ export class StateTimers {
     this.ports.clear(this.#idle);
   }
 
+  /** The lease of a running attempt counts anew, also when it was not worth an event. */
+  alive(ref: AttemptRef, who: "agent" | "check" | "worker"): void {
+    const due = this.#due.get(taskKey(ref.run, ref.task));
+    const task = this.ports.store.view.task(ref.run, ref.task);
+    if (due?.kind !== "lease" || due.ref.attempt !== ref.attempt || !task) return;
+    if (who === "worker" || speaksFor(task, who)) due.at = this.ports.clock.monotonic() + this.ports.leaseMs;
+  }
+
   #note(task: Task): void {
     const key = taskKey(task.run, task.spec.id);
     const due = this.#dueOf(task);
@@ -68,23 +86,32 @@ export class StateTimers {
 
   #dueOf(task: Task): Due | undefined {
     const { state } = task;
+    const { clock, leaseMs } = this.ports;
     const ref = { run: task.run, task: task.spec.id, attempt: task.attempts.at(-1)?.attempt ?? 0 };
-    if (state.name === "retrying") return { at: Date.parse(state.not_before), ref, kind: "retry" };
+    const known = this.#due.get(taskKey(ref.run, ref.task));
+    const same = (kind: Due["kind"], of: string) =>
+      known?.kind === kind && known.of === of && known.ref.attempt === ref.attempt ? known : undefined;
+    if (state.name === "retrying") {
+      const of = state.not_before;
+      const pause = Math.min(Math.max(0, Date.parse(of) - clock.now()), LONGEST_PAUSE_MS);
+      return same("retry", of) ?? { at: clock.monotonic() + pause, of, ref, kind: "retry" };
+    }
     if (state.name !== "running") return undefined;
-    return { at: Math.max(Date.parse(state.lease_until), this.#graceUntil), ref, kind: "lease" };
+    const of = state.lease_until;
+    return same("lease", of) ?? { at: clock.monotonic() + leaseMs, of, ref, kind: "lease" };
   }
 
   #sleepUntil(at: number): void {
     const { clock, set, clear } = this.ports;
     clear(this.#timer);
     this.#wakeAt = at;
-    const ms = Math.min(Math.max(0, at - clock.now()), LONGEST_MS);
-    this.#timer = set(() => void this.#wake(), ms);
+    this.#timer = set(() => void this.#wake(), Math.max(0, at - clock.monotonic()));
   }
 
   async #wake(): Promise<void> {
     const { clock, log } = this.ports;
-    const now = clock.now();
+    const now = clock.monotonic();
+    if (now - this.#wakeAt > HELD_UP_MS) this.#countAnew(now);
     const ripe = [...this.#due.values()].filter((due) => due.at <= now);
     this.#wakeAt = Number.POSITIVE_INFINITY;
     const ends = await Promise.allSettled(ripe.map((due) => this.#happen(due)));
@@ -96,6 +123,10 @@ export class StateTimers {
     this.#next(ends.some((end) => end.status === "rejected"));
   }
 
+  #countAnew(now: number): void {
+    for (const due of this.#due.values()) if (due.kind === "lease") due.at = now + this.ports.leaseMs;
+  }
+
   #forget(due: Due): void {
     const key = taskKey(due.ref.run, due.ref.task);
     if (this.#due.get(key) === due) this.#due.delete(key);
@@ -104,14 +135,14 @@ export class StateTimers {
   #next(failed: boolean): void {
     if (this.#stopped || this.#due.size === 0) return;
     const earliest = Math.min(...[...this.#due.values()].map((due) => due.at));
-    const soonest = this.ports.clock.now() + (failed ? AGAIN_MS : 0);
+    const soonest = this.ports.clock.monotonic() + (failed ? AGAIN_MS : 0);
     this.#sleepUntil(Math.min(Math.max(earliest, soonest), this.#wakeAt));
   }
 
   #happen({ ref, kind }: Due): Promise<boolean> {
     const { store, random } = this.ports;
     return store.change({ actor: "bus" }, (d) =>
-      kind === "retry" ? retryDue(d, ref.run, ref.task) : expireLease(d, ref, this.#graceUntil, random),
+      kind === "retry" ? retryDue(d, ref.run, ref.task) : expireLease(d, ref, random),
     );
   }
 

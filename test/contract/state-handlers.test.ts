@@ -1,89 +1,11 @@
 // The handlers that change state, called as the dispatcher calls them: params parsed by the method table.
 
 import assert from "node:assert/strict";
-import { type TestContext, test } from "node:test";
-import type { Call } from "../../bus/dispatch.ts";
-import { makeMethods } from "../../bus/methods/index.ts";
-import type { Store } from "../../bus/state/store.ts";
-import type { Peer } from "../../bus/state/view.ts";
-import { Config } from "../../schemas/config.ts";
-import { isCode } from "../../schemas/errors.ts";
-import type { AttemptRef } from "../../schemas/ids.ts";
-import { METHODS, type MethodName, type Params, type Result, type Role } from "../../schemas/methods.ts";
-import { BASE, FakeClock, HALF, MemoryLog, oid, openStore, runSpec, specsOf } from "../helpers/state.ts";
-import { tempDir } from "../helpers/temp.ts";
+import { test } from "node:test";
+import { METHODS } from "../../schemas/methods.ts";
+import { bus, code, FakePeer, ref } from "../helpers/handlers.ts";
+import { BASE, oid } from "../helpers/state.ts";
 import { until } from "../helpers/wait.ts";
-
-class FakePeer implements Peer {
-  readonly got: [string, unknown][] = [];
-  readonly closers: (() => void)[] = [];
-  notify = (method: string, params: unknown) => void this.got.push([method, params]);
-  onClose = (fn: () => void) => void this.closers.push(fn);
-  close = () => {
-    for (const fn of this.closers) fn();
-  };
-}
-
-class Bus {
-  readonly methods: ReturnType<typeof makeMethods>;
-  #calls = 0;
-  constructor(
-    readonly store: Store,
-    clock = new FakeClock(),
-  ) {
-    this.methods = makeMethods({
-      store,
-      clock,
-      log: new MemoryLog(),
-      random: HALF,
-      config: Config.parse({}),
-      stateDir: "/state",
-      runtimeDir: "/run",
-      tokenFor: (role, ref) => `${role}.${ref.task}.${ref.attempt}`,
-    });
-  }
-
-  async call<M extends MethodName>(
-    role: Role,
-    method: M,
-    params: Params<M>,
-    who: { peer?: Peer; attempt?: AttemptRef } = {},
-  ): Promise<Result<M>> {
-    const handler = this.methods.handlers[method]!;
-    const call: Call = {
-      actor: role,
-      role,
-      method,
-      requestId: `q${this.#calls++}`,
-      arrived: 0,
-      access: {},
-      peer: who.peer ?? new FakePeer(),
-      ...(who.attempt && { attempt: who.attempt }),
-    };
-    const parsed = METHODS[method].params.parse(params) as never;
-    return (await handler(call, parsed)) as Result<M>;
-  }
-
-  /** Claims a ready task of run r. */
-  async claim(task: string): Promise<AttemptRef & { answer: Result<"claim"> }> {
-    const { state_version } = this.store.view.task("r", task)!;
-    const params = { run: "r", task, state_version, worker: "w", base: BASE, workspace: "/w" };
-    const answer = await this.call("scheduler", "claim", params);
-    return { run: "r", task, attempt: answer.attempt, answer };
-  }
-}
-
-async function bus(t: TestContext): Promise<Bus> {
-  const dir = tempDir(t, "t", async () => {
-    made.methods.stop();
-    await made.store.close();
-  });
-  const made = new Bus(await openStore(dir));
-  await made.call("person", "submit_run", { spec: runSpec("r", specsOf({ a: [], b: ["a"], c: [] })) });
-  return made;
-}
-const ref = ({ run, task, attempt }: AttemptRef): AttemptRef => ({ run, task, attempt });
-const code = (name: Parameters<typeof isCode>[1]) => (e: unknown) => isCode(e, name);
 
 test("every method that is not a pure read has a handler here, and no other", async (t) => {
   const b = await bus(t);
@@ -257,39 +179,4 @@ test("people: lists, summary, metrics, verify, audit", async (t) => {
     records.map((r) => r.event?.type),
     ["run.paused"],
   );
-});
-
-test("B7, S6: time moves tasks: a lease that runs out is lost and tried again when its pause is over", async (t) => {
-  const dir = tempDir(t);
-  const clock = new FakeClock();
-  const store = await openStore(dir, { clock });
-  const b = new Bus(store, clock);
-  b.methods.stop();
-  await b.call("person", "submit_run", { spec: runSpec("r", specsOf({ a: [] })) });
-  const a = await b.claim("a");
-  const { StateTimers } = await import("../../bus/state/timers.ts");
-  const due: (() => void)[] = [];
-  const timers = new StateTimers({
-    store,
-    clock,
-    log: new MemoryLog(),
-    random: HALF,
-    set: (fn) => due.push(fn),
-    clear: () => {},
-  });
-  /** Runs what was set, as if its time had come. */
-  const fire = () => {
-    for (const fn of due.splice(0)) fn();
-    return store.view.task("r", "a")!.state.name;
-  };
-  clock.ms += 59_000;
-  assert.equal(fire(), "running");
-  await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) });
-  clock.ms += 130_000;
-  await until("lost", () => fire() === "retrying");
-  await assert.rejects(b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) }), code("FENCED"));
-  clock.ms += 1_000;
-  await until("ready again", () => fire() === "ready");
-  timers.stop();
-  await store.close();
 });

@@ -22,7 +22,10 @@ const WELL: Outcome = { ...madeUp(AGENT, "exit", "", CLOCK), exit: 0 };
 function gone(t: TestContext, outbox?: unknown) {
   const dir = tempDir(t, "outbox");
   const files = { log: "agent.log", outbox: "outbox.json", done: "status.done", pid: "shim.json" };
-  writeFileSync(join(dir, files.pid), JSON.stringify({ pid: 2 ** 22 + 1, start_time: "boot:1" }));
+  writeFileSync(
+    join(dir, files.pid),
+    JSON.stringify({ pid: 2 ** 22 + 1, start_time: "00000000-0000-0000-0000-000000000000:1" }),
+  );
   if (outbox !== undefined) writeFileSync(join(dir, files.outbox), JSON.stringify(outbox));
   return { ...AGENT, dir, files };
 }

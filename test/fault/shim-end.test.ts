@@ -160,7 +160,7 @@ test("the shim itself is killed: shim.json says by which mark its process can be
   const self = JSON.parse(readFileSync(join(run.job.dir, "shim.json"), "utf8"));
   const found = carriers(self.mark).map((p) => p.pid);
   assert.ok(found.includes(self.child.pid), `${self.child.pid} among ${found}`);
-  assert.match(self.child.start_time, /^[0-9a-f-]{36}:\d+$/);
+  assert.match(self.child.start_time, /^[0-9a-f-]{36}:\d+:\d+$/);
   assert.equal(run.exists("outbox.json"), false);
   for (const pid of found) process.kill(pid, "SIGKILL");
 });

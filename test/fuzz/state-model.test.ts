@@ -131,7 +131,7 @@ function act(d: Draft, { what, task: number, n }: Step): unknown {
     case "heartbeat":
       return heartbeat(d, ref);
     case "expire":
-      return expireLease(d, ref, 0, HALF);
+      return expireLease(d, ref, HALF);
     case "due":
       return retryDue(d, "r", task);
     case "cancel":

@@ -1,0 +1,135 @@
+// What time brings about, and what says that an attempt lives.
+
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import { Bus, code, ref } from "../helpers/handlers.ts";
+import { BASE, FakeClock, openStore, runSpec, specsOf } from "../helpers/state.ts";
+import { tempDir } from "../helpers/temp.ts";
+
+/** A bus whose timers run on a clock of the test's own: `at` moves it on, and runs what was due by then. */
+async function timedBus(t: TestContext) {
+  const clock = new FakeClock();
+  let monotonic = 0;
+  clock.monotonic = () => monotonic;
+  const store = await openStore(tempDir(t), { clock });
+  const due = new Map<() => void, number>();
+  const b = new Bus(store, clock, {
+    set: (fn, ms) => {
+      due.set(fn, monotonic + ms);
+      return fn;
+    },
+    clear: (fn) => void due.delete(fn as () => void),
+  });
+  await b.call("person", "submit_run", { spec: runSpec("r", specsOf({ a: [] })) });
+  t.after(async () => {
+    b.methods.stop();
+    await store.close();
+  });
+  const settled = () => store.change({ actor: "test" }, () => {}); // after what the timers have asked for
+  const fire = async (now: number) => {
+    clock.ms += now - monotonic;
+    monotonic = now;
+    for (const [fn, at] of [...due]) {
+      if (at > now) continue;
+      due.delete(fn);
+      fn();
+    }
+    await settled();
+    await settled();
+  };
+  /** Both clocks go on together, as they do, and what is due happens at its time; or all at once, when held up. */
+  const after = async (ms: number, heldUp = false) => {
+    const end = monotonic + ms;
+    for (let next = 0; !heldUp && next < end; ) {
+      next = Math.min(end, ...due.values());
+      await fire(next);
+    }
+    await fire(end);
+    return store.view.task("r", "a")?.state.name;
+  };
+  return { b, clock, store, after };
+}
+
+test("B7, S6: time moves tasks: a lease that runs out is lost and tried again when its pause is over", async (t) => {
+  const { b, after } = await timedBus(t);
+  const a = await b.claim("a");
+  assert.equal(await after(59_000), "running");
+  await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) });
+  assert.equal(await after(59_900), "running");
+  assert.equal(await after(200), "retrying");
+  await assert.rejects(b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) }), code("FENCED"));
+  assert.equal(await after(800), "retrying");
+  assert.equal(await after(200), "ready");
+});
+
+test("B7: a clock that is set, forward or back, loses no attempt and holds none", async (t) => {
+  const { b, clock, after } = await timedBus(t);
+  const a = await b.claim("a");
+  await b.call("scheduler", "attempt_update", { ...ref(a), phase: "agent" });
+  clock.ms += 3_600_000; // the machine slept, or its clock was set
+  assert.equal(await after(10_000), "running");
+  await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) });
+  clock.ms -= 7_200_000;
+  for (let s = 0; s < 120; s += 5) {
+    assert.equal(await after(5_000), "running", `after ${s} s of heartbeats`);
+    await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) });
+  }
+  assert.equal(await after(59_900), "running");
+  assert.equal(await after(200), "retrying");
+  clock.ms -= 3_600_000;
+  assert.equal(await after(1_100), "ready", "a pause is not longer for a clock that was set back");
+});
+
+test("B7: a bus that was held up reads what the shims said meanwhile before it calls them lost", async (t) => {
+  const { b, after } = await timedBus(t);
+  const a = await b.claim("a");
+  assert.equal(await after(600_000, true), "running", "stopped for ten minutes");
+  await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) });
+  assert.equal(await after(59_900), "running");
+  assert.equal(await after(200), "retrying");
+});
+
+test("B6: while the agent is at work only its own shim says that the attempt lives", async (t) => {
+  const { b, after } = await timedBus(t);
+  const a = await b.claim("a");
+  await b.call("scheduler", "attempt_update", { ...ref(a), phase: "agent" });
+  assert.equal(await after(50_000), "running");
+  await b.call("shim", "heartbeat", { kind: "check" }, { attempt: ref(a) });
+  await b.call("scheduler", "attempt_update", { ...ref(a), doubt: { pid: 7, why: "it is stopped" } });
+  assert.equal(await after(10_000), "retrying");
+  const { tasks } = await b.call("person", "list_tasks", { run: "r" });
+  assert.match(
+    tasks[0]?.attempts[0]?.evidence?.summary ?? "",
+    /no sign of life.*its shim \(pid 7\): it is stopped/,
+  );
+});
+
+test("a doubt about a shim is a fact of the running state; its heartbeat ends it", async (t) => {
+  const { b, store } = await timedBus(t);
+  const a = await b.claim("a");
+  const doubt = () => {
+    const state = store.view.task("r", "a")?.state;
+    return state?.name === "running" ? state.doubt : undefined;
+  };
+  const told = { pid: 7, why: "it is stopped" };
+  await b.call("scheduler", "attempt_update", { ...ref(a), doubt: told });
+  const { state_version } = await b.call("scheduler", "attempt_update", { ...ref(a), doubt: told });
+  assert.equal(state_version, store.view.task("r", "a")?.state_version, "told again it is no event");
+  assert.deepEqual({ ...doubt(), since: "" }, { ...told, since: "" });
+  await b.call("shim", "heartbeat", { kind: "check" }, { attempt: ref(a) });
+  assert.ok(doubt());
+  await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) });
+  assert.equal(doubt(), undefined);
+});
+
+test("B6: a claim whose answer was lost gets it again; the same task for another workspace is refused", async (t) => {
+  const { b, store } = await timedBus(t);
+  const state_version = store.view.task("r", "a")?.state_version ?? 0;
+  const wish = { run: "r", task: "a", state_version, worker: "w", base: BASE, workspace: "/w/1" };
+  const first = await b.call("scheduler", "claim", wish);
+  const { seq } = store;
+  assert.deepEqual(await b.call("scheduler", "claim", wish), first);
+  assert.equal(store.seq, seq);
+  for (const other of [{ workspace: "/w/2" }, { worker: "v" }])
+    await assert.rejects(b.call("scheduler", "claim", { ...wish, ...other }), code("STALE"));
+});
