@@ -1,21 +1,29 @@
 // The journal in files: opening (scan, cut a torn tail), appending (journal.ts), reading back. See journal.ts for the rules.
 
 import type { JournalRecord } from "../../schemas/events.ts";
-import { type Disk, type DiskFile, readAt, writeAll } from "./disk.ts";
-import type { Batch, Damage, Journal, Position, Proof } from "./journal.ts";
+import { type DiskFile, readAt, writeAll } from "./disk.ts";
+import type { Batch, Damage, Journal, Position, Proof, ReadHint } from "./journal.ts";
+import { JournalReader } from "./journal-read.ts";
 import { cutTorn, damaged, parseLine, type Scan, START, scan } from "./journal-scan.ts";
 import { JournalWriter, type WriterPorts } from "./journal-writer.ts";
-import { listSegments, readLines, readLinesBackwards, type Segment, segmentPath, seqOf } from "./segments.ts";
+import { Packer } from "./packer.ts";
+import { listSegments, segmentPath, seqOf } from "./segments.ts";
 
 /** A journal up to this size is proven whole at every start; of a larger one, what comes after the checkpoint. */
 export const VERIFY_AT_START_BYTES = 4 * 1024 * 1024;
 const CHUNK_BYTES = 1024 * 1024;
 
 export class FileJournal implements Journal {
+  private readonly reader: JournalReader;
+  private readonly packer: Packer;
+
   private constructor(
     private readonly ports: WriterPorts,
     private readonly writer: JournalWriter,
-  ) {}
+  ) {
+    this.reader = new JournalReader(ports);
+    this.packer = new Packer(ports);
+  }
 
   /**
    * Gives every record after the checkpoint's place (without one: every record) to `onRecord`; then it is open for
@@ -29,7 +37,7 @@ export class FileJournal implements Journal {
     const { disk, dir, key, log } = ports;
     await disk.mkdir(dir);
     const known = checkpoint?.seq ?? 0;
-    const small = (await sizeOfAll(ports)) <= VERIFY_AT_START_BYTES;
+    const small = await isSmall(ports);
     const onLine = (line: Buffer, mac: string) => {
       if (seqOf(line)! > known) onRecord(parseLine(line), mac);
     };
@@ -71,62 +79,21 @@ export class FileJournal implements Journal {
   settled(): Promise<void> {
     return this.writer.settled();
   }
-  close(): Promise<void> {
-    return this.writer.close();
+  async close(): Promise<void> {
+    await this.packer.stop();
+    await this.writer.close();
   }
 
-  async *readFrom(seq: number, needles: readonly string[] = []): AsyncGenerator<JournalRecord[]> {
-    for await (const lines of this.linesFrom(seq)) yield holding(lines, needles).map(parseLine);
+  readFrom(seq: number, hint?: ReadHint): AsyncGenerator<JournalRecord[]> {
+    return this.reader.from(seq, this.position, hint);
   }
 
-  async *readBack(seq: number, needles: readonly string[] = []): AsyncGenerator<JournalRecord[]> {
-    for await (const lines of this.linesBack(seq)) yield holding(lines, needles).map(parseLine);
+  readBack(seq: number, hint?: ReadHint): AsyncGenerator<JournalRecord[]> {
+    return this.reader.back(seq, this.position, hint);
   }
 
-  private async *linesFrom(seq: number): AsyncGenerator<Buffer[]> {
-    const end = this.position;
-    const segments = await this.written(end);
-    let next = seq + 1;
-    for (const [i, segment] of segments.entries()) {
-      const after = segments[i + 1];
-      if (after && after.first <= next) continue;
-      const to = segment.first === end.segment ? end.offset : undefined;
-      for await (const lines of readLines(this.ports.disk, segment.path, 0, to)) {
-        const fresh = lines.filter((l) => inOrder(l.bytes));
-        if (fresh.length > 0) yield fresh.map((l) => l.bytes);
-      }
-    }
-    // Also passes over a record that stands there twice.
-    function inOrder(line: Buffer): boolean {
-      const found = seqOf(line) ?? 0;
-      if (found < next) return false;
-      next = found + 1;
-      return true;
-    }
-  }
-
-  private async *linesBack(seq: number): AsyncGenerator<Buffer[]> {
-    const end = this.position;
-    let below = Math.min(seq, end.seq + 1);
-    for (const segment of (await this.written(end)).reverse()) {
-      if (segment.first >= below) continue;
-      const size =
-        segment.first === end.segment ? end.offset : await sizeOfFile(this.ports.disk, segment.path);
-      for await (const lines of readLinesBackwards(this.ports.disk, segment.path, size)) {
-        const fresh = lines.filter((line) => {
-          const found = seqOf(line) ?? Number.POSITIVE_INFINITY;
-          if (found >= below) return false;
-          below = found;
-          return true;
-        });
-        if (fresh.length > 0) yield fresh;
-      }
-    }
-  }
-
-  private async written(end: Position): Promise<Segment[]> {
-    const all = await listSegments(this.ports.disk, this.ports.dir);
-    return all.filter((s) => s.first <= end.seq);
+  tidy(before: Position): Promise<void> {
+    return this.packer.run(before);
   }
 
   durable(): Promise<Position> {
@@ -148,29 +115,24 @@ export class FileJournal implements Journal {
   }
 }
 
-function holding(lines: Buffer[], needles: readonly string[]): Buffer[] {
-  return needles.length === 0 ? lines : lines.filter((line) => needles.every((n) => line.includes(n)));
-}
-
 function cutOff(dir: string, found: Scan, known: string): Damage {
   const { segment, lines, seq } = found.end;
   const why = `${known}, but the journal ends with record ${seq}: its tail is missing`;
   return { kind: "cut", file: segmentPath(dir, segment), line: lines + 1, seq: seq + 1, why };
 }
 
-async function sizeOfAll({ disk, dir }: WriterPorts): Promise<number> {
+/** Whether so little is there that all of it is proven at every start. */
+async function isSmall({ disk, dir }: WriterPorts): Promise<boolean> {
   let sum = 0;
-  for (const { path } of await listSegments(disk, dir)) sum += await sizeOfFile(disk, path);
-  return sum;
-}
-
-async function sizeOfFile(disk: Disk, path: string): Promise<number> {
-  const file = await disk.open(path, "r");
-  try {
-    return (await file.stat()).size;
-  } finally {
-    await file.close();
+  for (const { path, packed } of await listSegments(disk, dir)) {
+    if (packed) return false;
+    const file = await disk.open(path, "r");
+    sum += await file
+      .stat()
+      .then(({ size }) => size)
+      .finally(() => file.close());
   }
+  return sum <= VERIFY_AT_START_BYTES;
 }
 
 /**
@@ -178,8 +140,9 @@ async function sizeOfFile(disk: Disk, path: string): Promise<number> {
  * died between a write and its sync, or after one that failed. What lies before the checkpoint was made sure of then.
  */
 async function openLast({ disk, dir }: WriterPorts, end: Position, checkpoint: Position | undefined) {
-  if (end.segment === 0) return undefined;
-  const file = await disk.open(segmentPath(dir, end.segment), "r+");
+  const last = (await listSegments(disk, dir)).find(({ first }) => first === end.segment);
+  if (!last || last.packed) return undefined; // the next record begins a file
+  const file = await disk.open(last.path, "r+");
   try {
     await writeAgain(file, checkpoint?.segment === end.segment ? checkpoint.offset : 0, end.offset);
     await file.datasync();

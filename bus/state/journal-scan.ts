@@ -12,6 +12,7 @@ import { bodyOf, claimedMac, FIRST_MAC, follows } from "./chain.ts";
 import { diagnose, records } from "./diagnose.ts";
 import { type Disk, readAt, writeWhole } from "./disk.ts";
 import type { Damage, Position } from "./journal.ts";
+import { PackedFault } from "./packed.ts";
 import { type Line, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
 
 export const START: Position = { seq: 0, mac: FIRST_MAC, segment: 0, offset: 0, lines: 0 };
@@ -55,12 +56,28 @@ export async function scan(job: Job): Promise<Scan> {
       return { ...state, damage: await missingBefore(job, segments.slice(i), state.end) };
     }
     state = { ...state, end: { ...state.end, segment: segment.first, offset, lines } };
-    const { bad, ...after } = await scanSegment(job, segment, state, mayBeTorn && i === segments.length - 1);
+    const { bad, broken, ...after } = await scanSegment(
+      job,
+      segment,
+      state,
+      mayBeTorn && i === segments.length - 1,
+    );
     state = after;
     if (bad) return { ...state, damage: await damageAt(job, segments.slice(i), bad, state.end) };
+    if (broken !== undefined) return { ...state, damage: brokenAt(segment, state.end, broken) };
     if (state.torn || state.end.seq === job.until) return state;
   }
   return state;
+}
+
+function brokenAt({ path }: Segment, { seq, lines }: Position, why: string): Damage {
+  return {
+    kind: "changed",
+    file: path,
+    line: lines + 1,
+    seq: seq + 1,
+    why: `the packed file was changed: ${why}`,
+  };
 }
 
 async function missingBefore(job: Job, segments: Segment[], end: Position): Promise<Damage> {
@@ -80,7 +97,11 @@ async function damageAt(job: Job, segments: Segment[], bad: Line, end: Position)
 }
 
 async function* linesOnward(disk: Disk, segments: Segment[], offset: number): AsyncGenerator<Line[]> {
-  for (const [i, { path }] of segments.entries()) yield* readLines(disk, path, i === 0 ? offset : 0);
+  try {
+    for (const [i, segment] of segments.entries()) yield* readLines(disk, segment, i === 0 ? offset : 0);
+  } catch (error) {
+    if (!(error instanceof PackedFault)) throw error; // what comes behind cannot be looked at
+  }
 }
 
 /** Which segment to begin with; damage when the place is not in the journal (its tail is missing). */
@@ -97,59 +118,96 @@ async function startSegment(job: Job, segments: Segment[]): Promise<{ index: num
   });
   const index = segments.findIndex((s) => s.first === from.segment);
   if (index < 0) return missing(`the checkpoint rests on record ${from.seq}, but this file is not there`);
-  const file = await disk.open(path, "r");
-  try {
-    const tail = `"mac":"${from.mac}"}\n`;
-    const found = await readAt(file, Math.max(0, from.offset - tail.length), tail.length);
-    if (found.toString("latin1") !== tail) {
-      return missing(
-        `the checkpoint rests on record ${from.seq}, but the journal does not hold it there: its tail is missing or was changed`,
-      );
-    }
-  } finally {
-    await file.close();
-  }
+  if (!(await holdsMac(disk, segments[index] as Segment, from)))
+    return missing(
+      `the checkpoint rests on record ${from.seq}, but the journal does not hold it there: its tail is missing or was changed`,
+    );
   return { index };
 }
 
-/** Goes on from `before`; `bad` is a line that is damage. */
+/** Whether the record before the place has its mac. */
+async function holdsMac(disk: Disk, segment: Segment, { offset, mac }: Position): Promise<boolean> {
+  const tail = `"mac":"${mac}"}\n`;
+  if (!segment.packed) {
+    const file = await disk.open(segment.path, "r");
+    try {
+      const found = await readAt(file, Math.max(0, offset - tail.length), tail.length);
+      return found.toString("latin1") === tail;
+    } finally {
+      await file.close();
+    }
+  }
+  for await (const lines of readLines(disk, segment))
+    for (const line of lines) if (placeAfter(line).offset === offset) return claimedMac(line.bytes) === mac;
+  return false;
+}
+
+/** Goes on from `before`; `bad` is a line that is damage, `broken` why no more lines come. */
 async function scanSegment(
   job: Job,
   segment: Segment,
   before: Scan,
   last: boolean,
-): Promise<Scan & { bad?: Line }> {
-  let { end, records } = before;
-  let previous: Buffer | undefined;
-  let bad: Line | undefined;
-  const from = end.offset;
-  for await (const lines of readLines(
-    job.disk,
-    segment.path,
-    from,
-    Number.POSITIVE_INFINITY,
-    end.lines + 1,
-  )) {
-    for (const line of lines) {
-      if (bad) return { end, records, bad };
-      const mac = line.ended ? follows(job.key, end.mac, line.bytes) : undefined;
-      if (mac !== undefined && seqOf(line.bytes) === end.seq + 1) {
-        job.onLine(line.bytes, mac);
-        records += 1;
-        end = { ...end, ...placeAfter(line), seq: end.seq + 1, mac };
-        if (end.seq === job.until) return { end, records };
-        previous = line.bytes;
-        if (records % LINES_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
-      } else if (line.ended && isRepeat(line.bytes, previous, end)) {
-        end = { ...end, ...placeAfter(line) };
-      } else bad = line;
-    }
+): Promise<Scan & { bad?: Line; broken?: string }> {
+  const { end } = before;
+  const pages = readLines(job.disk, segment, end.offset, Number.POSITIVE_INFINITY, end.lines + 1);
+  const walk = new Walk(job, before);
+  try {
+    for await (const lines of pages)
+      for (const line of lines) {
+        if (walk.take(line) === "stop") return walk.found();
+        if (walk.records % LINES_AT_ONCE === 0) await new Promise((resolve) => setImmediate(resolve));
+      }
+  } catch (error) {
+    if (!(error instanceof PackedFault)) throw error;
+    return { ...walk.found(), broken: error.message };
   }
-  if (!bad) return { end, records };
-  if (!last || !isTorn(bad)) return { end, records, bad };
+  const { bad } = walk;
+  if (!bad || !last || !isTorn(bad)) return walk.found();
   const { offset, ended } = bad;
   const bytes = bad.bytes.length + (ended ? 1 : 0);
-  return { end, records, torn: { path: segment.path, offset, bytes, why: whyTorn(bad) } };
+  return {
+    end: walk.end,
+    records: walk.records,
+    torn: { path: segment.path, offset, bytes, why: whyTorn(bad) },
+  };
+}
+
+/** Line by line along the chain. */
+class Walk {
+  end: Position;
+  records: number;
+  bad: Line | undefined;
+  #previous: Buffer | undefined;
+
+  constructor(
+    private readonly job: Job,
+    before: Scan,
+  ) {
+    this.end = before.end;
+    this.records = before.records;
+  }
+
+  take(line: Line): "go on" | "stop" {
+    const { job, end } = this;
+    if (this.bad) return "stop"; // something comes behind it
+    const mac = line.ended ? follows(job.key, end.mac, line.bytes) : undefined;
+    if (mac !== undefined && seqOf(line.bytes) === end.seq + 1) {
+      job.onLine(line.bytes, mac);
+      this.records += 1;
+      this.end = { ...end, ...placeAfter(line), seq: end.seq + 1, mac };
+      this.#previous = line.bytes;
+      return this.end.seq === job.until ? "stop" : "go on";
+    }
+    if (line.ended && isRepeat(line.bytes, this.#previous, end)) this.end = { ...end, ...placeAfter(line) };
+    else this.bad = line;
+    return "go on";
+  }
+
+  found(): Scan & { bad?: Line } {
+    const { end, records, bad } = this;
+    return { end, records, ...(bad && { bad }) };
+  }
 }
 
 function placeAfter(line: Line): { offset: number; lines: number } {

@@ -67,6 +67,15 @@ export interface JournalCounters {
   write_ms: number;
 }
 
+/** What every wanted record has: spares the reading of others. */
+export interface ReadHint {
+  /** Members of the record as they stand in its JSON (`term` of segment-index.ts). */
+  needles?: readonly string[];
+  /** Not earlier, not later; ISO 8601, UTC, milliseconds. */
+  since?: string;
+  until?: string;
+}
+
 /** What `verify` found. */
 export interface Proof {
   records: number;
@@ -84,13 +93,12 @@ export interface Journal {
   append(batch: Batch): void;
   /** Fulfilled when all that was written at the time of the call is part of `position` (or was given up). */
   settled(): Promise<void>;
-  /**
-   * Records after `seq` up to the newest written when called, some at a time. `needles` are pieces of JSON that
-   * every wanted record holds: a hint that may spare the parsing of others.
-   */
-  readFrom(seq: number, needles?: readonly string[]): AsyncIterable<JournalRecord[]>;
+  /** Records after `seq` up to the newest written when called, some at a time; the hint may leave out others. */
+  readFrom(seq: number, hint?: ReadHint): AsyncIterable<JournalRecord[]>;
   /** The same, newest first, from the one before `seq` on. */
-  readBack(seq: number, needles?: readonly string[]): AsyncIterable<JournalRecord[]>;
+  readBack(seq: number, hint?: ReadHint): AsyncIterable<JournalRecord[]>;
+  /** A start needs nothing that lies before this place any more: closed files may be packed. In the background. */
+  tidy(before: Position): Promise<void>;
   /** Proves the chain of all that was written when called; `onRecord` gets every good record on the way. */
   verify(onRecord?: (record: JournalRecord, mac: string) => void): Promise<Proof>;
   /** Waits until `position` at the time of the call is on the disk, calls and all; gives that place. */

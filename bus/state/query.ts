@@ -2,7 +2,8 @@
 
 import type { JournalRecord } from "../../schemas/events.ts";
 import type { Parsed } from "../../schemas/methods.ts";
-import type { Journal } from "./journal.ts";
+import type { Journal, ReadHint } from "./journal.ts";
+import { term } from "./segment-index.ts";
 
 export type AuditFilter = Partial<Parsed<"query_audit">>;
 
@@ -23,10 +24,10 @@ const DEFAULT_LIMIT = 1_000;
 
 export async function queryAudit(journal: Journal, filter: AuditFilter): Promise<AuditPage> {
   const limit = filter.limit ?? DEFAULT_LIMIT;
-  const needles = needlesOf(filter);
+  const hint = hintOf(filter);
   const pages = filter.newest
-    ? journal.readBack(filter.after_seq ?? Number.POSITIVE_INFINITY, needles)
-    : journal.readFrom(filter.after_seq ?? 0, needles);
+    ? journal.readBack(filter.after_seq ?? Number.POSITIVE_INFINITY, hint)
+    : journal.readFrom(filter.after_seq ?? 0, hint);
   const records: JournalRecord[] = [];
   for await (const page of pages) {
     for (const record of page) {
@@ -38,12 +39,19 @@ export async function queryAudit(journal: Journal, filter: AuditFilter): Promise
   return { records };
 }
 
-/** Exact pieces of a record's JSON; quick to look for, and proven afterwards by `matches`. */
-function needlesOf(filter: AuditFilter): string[] {
-  const { run, task, method, actor, request_id, kind } = filter;
-  return Object.entries({ run, task, method, actor, request_id, kind })
+/** Rarest first: the first needle decides how much is looked at. */
+function hintOf({ request_id, task, actor, run, method, kind, since, until }: AuditFilter): ReadHint {
+  const needles = Object.entries({ request_id, task, actor, run, method, kind })
     .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => `"${key}":${JSON.stringify(value)}`);
+    .map(([name, value]) => term(name, value as string));
+  const [from, to] = [moment(since), moment(until)];
+  return { needles, ...(from !== undefined && { since: from }), ...(to !== undefined && { until: to }) };
+}
+
+/** As records have it; undefined for what is no time: then nothing is left out beforehand. */
+function moment(text: string | undefined): string | undefined {
+  const ms = text === undefined ? Number.NaN : Date.parse(text);
+  return Number.isNaN(ms) ? undefined : new Date(ms).toISOString();
 }
 
 function matches(record: JournalRecord, f: AuditFilter): boolean {

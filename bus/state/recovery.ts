@@ -15,6 +15,7 @@ import { Base } from "./base.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import type { Disk } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
+import type { Position } from "./journal.ts";
 import { loadKey } from "./key.ts";
 import { listSegments, segmentPath } from "./segments.ts";
 
@@ -26,6 +27,8 @@ export interface Recovered {
   replayed: number;
   /** Runs that differ from their documents. */
   dirty: Set<string>;
+  /** Where the checkpoint rests. */
+  checkpoint?: Position;
 }
 
 export interface RecoveryPorts {
@@ -75,7 +78,7 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     tasks: base.taskTable.size,
     ms: Math.round(clock.monotonic() - began),
   });
-  return { base, journal, key, replayed, dirty };
+  return { base, journal, key, replayed, dirty, ...(checkpoint && { checkpoint: checkpoint.position }) };
 }
 
 /** None, said in the log, when they cannot be read. */

@@ -69,11 +69,12 @@ export class Store implements StateStore {
   /** Throws JOURNAL_DAMAGED, STATE_TOO_NEW, STORAGE. */
   static async open(ports: StorePorts): Promise<Store> {
     const disk = ports.disk ?? systemDisk;
-    const { base, journal, key, dirty, replayed } = await recover({ ...ports, disk }).catch(
+    const { base, journal, key, dirty, replayed, checkpoint } = await recover({ ...ports, disk }).catch(
       (error: unknown) => {
         throw asStorage("opening the state", ports.dir, error);
       },
     );
+    if (checkpoint) void journal.tidy(checkpoint);
     return new Store({ ...ports, disk }, base, journal, key, dirty, replayed);
   }
 
@@ -277,13 +278,15 @@ export class Store implements StateStore {
     this.dirty = new Set();
     this.eventsSince = 0;
     const ports = { disk, dir: join(dir, "checkpoint"), monotonic: () => clock.monotonic() };
-    const write = takeCheckpoint(ports, this.base, this.journal.position, dirty);
+    const position = this.journal.position;
+    const write = takeCheckpoint(ports, this.base, position, dirty);
     try {
       // A checkpoint that rests on more than the disk has would look like a journal that was cut.
       await this.journal.durable();
       await write();
       this.dueAbove = 0;
       this.anchorer?.want();
+      void this.journal.tidy(position);
       this.counters.checkpoints += 1;
       this.counters.checkpoint_ms += clock.monotonic() - began;
     } catch (error) {

@@ -9,6 +9,7 @@
 
 import { cpus, loadavg, totalmem } from "node:os";
 import { parseArgs } from "node:util";
+import { audit } from "./audit.ts";
 import { type Bench, type Row, withDir } from "./bench.ts";
 import { blobs } from "./blobs.ts";
 import { capture } from "./capture.ts";
@@ -19,7 +20,7 @@ import { state } from "./state.ts";
 import { reached, renderRows } from "./table.ts";
 import { workspaces } from "./workspaces.ts";
 
-const BENCHES: readonly Bench[] = [rpc, blobs, state, workspaces, capture, shim, dispatch];
+const BENCHES: readonly Bench[] = [rpc, blobs, state, audit, workspaces, capture, shim, dispatch];
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({

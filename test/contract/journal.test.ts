@@ -106,7 +106,7 @@ for (const [name, make] of Object.entries(JOURNALS)) {
     assert.deepEqual(seqs(await all(journal.readFrom(20))), []);
     assert.deepEqual(seqs(await all(journal.readBack(Number.POSITIVE_INFINITY))), upTo(20).reverse());
     assert.deepEqual(seqs(await all(journal.readBack(4))), [3, 2, 1]);
-    const odd = (await all(journal.readFrom(0, ['"run":"odd"']))).filter((r) => r.run === "odd");
+    const odd = (await all(journal.readFrom(0, { needles: ['"run":"odd"'] }))).filter((r) => r.run === "odd");
     assert.equal(odd.length, 10, "a hint leaves out nothing that is wanted");
     const reading = journal.readFrom(0)[Symbol.asyncIterator]();
     const head = await reading.next();

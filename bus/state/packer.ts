@@ -1,0 +1,192 @@
+// Packs closed segments in the background. One segment goes this way:
+//
+// 1. Its lines are read in blocks; each must follow the one before (a damaged file stays as it is, and is said).
+// 2. Blocks are packed into a temporary file, synced, read back and compared with what was read.
+// 3. The index is put in place, then the packed file, both durable; only then the plain file goes.
+// A crash leaves the plain file, which counts, beside leftovers that the next turn writes over; or the plain file is gone.
+
+import { createHash, type Hash } from "node:crypto";
+import type { Log } from "../../schemas/ports.ts";
+import { claimedMac, follows } from "./chain.ts";
+import { type Disk, type DiskFile, writeAll } from "./disk.ts";
+import { isErrno } from "./errno.ts";
+import type { Position } from "./journal.ts";
+import { parseLine } from "./journal-scan.ts";
+import { members, packMember, unpack } from "./packed.ts";
+import { IndexMaker, SegmentIndex, writeIndex } from "./segment-index.ts";
+import { indexPath, listSegments, packedPath, plainPages, type Segment } from "./segments.ts";
+
+export interface PackerPorts {
+  disk: Disk;
+  dir: string;
+  key: Buffer;
+  log: Log;
+}
+
+/** Lines looked at before others get their turn: about a millisecond. */
+const LINES_AT_ONCE = 100;
+const NEWLINE = 10;
+
+/** Why a segment stays as it is. */
+class NotPacked extends Error {}
+
+export class Packer {
+  #running: Promise<void> | undefined;
+  #stopped = false;
+  /** Segments that could not be packed: said once in a life. */
+  readonly #left = new Set<number>();
+  /** Segments whose index is known to be good. */
+  readonly #indexed = new Set<number>();
+
+  constructor(private readonly ports: PackerPorts) {}
+
+  /** Packs what is closed and lies wholly before this place. Never fails: what is not packed now is packed later. */
+  run(before: Position): Promise<void> {
+    if (this.#stopped) return Promise.resolve();
+    this.#running ??= this.#all(before).finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#running;
+  }
+
+  async #all(before: Position): Promise<void> {
+    const { disk, dir } = this.ports;
+    for (const segment of await listSegments(disk, dir)) {
+      const { first, packed } = segment;
+      if (this.#stopped || first >= before.segment) return;
+      if (this.#left.has(first) || (packed && this.#indexed.has(first))) continue;
+      try {
+        if (packed) await this.#mendIndex(segment);
+        else await this.#pack(segment);
+        this.#indexed.add(first);
+      } catch (error) {
+        if (this.#stopped) return;
+        this.#left.add(first);
+        this.ports.log.warn("a closed file of the journal was left as it is; nothing is lost by that", {
+          file: segment.path,
+          why: (error as Error).message,
+        });
+      }
+    }
+  }
+
+  async #pack(segment: Segment): Promise<void> {
+    const { disk, dir } = this.ports;
+    const target = packedPath(dir, segment.first);
+    const temporary = `${target}.tmp`;
+    const maker = new IndexMaker();
+    try {
+      await this.#writePacked(segment, temporary, maker);
+      await this.#putIndex(segment, maker);
+      await disk.rename(temporary, target);
+      await disk.syncDir(dir);
+    } catch (error) {
+      await disk.unlink(temporary).catch(() => {});
+      throw error;
+    }
+    await disk.unlink(segment.path);
+    await disk.syncDir(dir);
+  }
+
+  async #writePacked(segment: Segment, temporary: string, maker: IndexMaker): Promise<void> {
+    const { disk } = this.ports;
+    const plain = await disk.open(segment.path, "r");
+    const hash = createHash("sha256");
+    try {
+      const packed = await disk.open(temporary, "w+", 0o600);
+      try {
+        await this.#writeBlocks(plain, packed, maker, hash);
+        await packed.sync();
+        await this.#compare(packed, hash.digest("hex"));
+      } finally {
+        await packed.close();
+      }
+    } finally {
+      await plain.close();
+    }
+  }
+
+  async #writeBlocks(plain: DiskFile, packed: DiskFile, maker: IndexMaker, hash: Hash): Promise<void> {
+    let offset = 0;
+    let previous: Buffer | undefined;
+    for await (const page of plainPages(plain, 0, Number.POSITIVE_INFINITY)) {
+      if (page.at(-1) !== NEWLINE) throw new NotPacked("its last line has no end");
+      previous = await this.#look(page, maker, previous);
+      hash.update(page);
+      const bytes = await packMember(page);
+      await writeAll(packed, bytes, offset);
+      maker.close({ offset, size: bytes.length, raw: page.length });
+      offset += bytes.length;
+    }
+  }
+
+  /** Puts the records of a page into the index; each must follow the one before. Gives the last line. */
+  async #look(page: Buffer, maker: IndexMaker, before?: Buffer): Promise<Buffer | undefined> {
+    let previous = before;
+    let count = 0;
+    for (let start = 0; start < page.length; ) {
+      const stop = page.indexOf(NEWLINE, start);
+      const line = page.subarray(start, stop);
+      start = stop + 1;
+      if (previous && !previous.equals(line) && !follows(this.ports.key, claimedMac(previous) ?? "", line))
+        throw new NotPacked("a record in it does not follow the one before");
+      maker.add(parseLine(line));
+      previous = line;
+      if (++count % LINES_AT_ONCE === 0) await this.#turn();
+    }
+    return previous;
+  }
+
+  async #turn(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (this.#stopped) throw new NotPacked("the bus is ending");
+  }
+
+  async #compare(packed: DiskFile, digest: string): Promise<void> {
+    const hash = createHash("sha256");
+    for await (const member of members(packed)) hash.update(await unpack(packed, member));
+    if (hash.digest("hex") !== digest) throw new NotPacked("what was written is not what was read back");
+  }
+
+  async #putIndex(segment: Segment, maker: IndexMaker): Promise<void> {
+    const { disk, dir, key } = this.ports;
+    const path = indexPath(dir, segment.first);
+    const temporary = `${path}.tmp`;
+    try {
+      await writeIndex(disk, temporary, maker, key);
+      await disk.rename(temporary, path);
+      await disk.syncDir(dir);
+    } catch (error) {
+      await disk.unlink(temporary).catch(() => {});
+      throw error;
+    }
+  }
+
+  /** Makes the index of a packed segment anew where it is missing or not good. */
+  async #mendIndex(segment: Segment): Promise<void> {
+    const { disk, dir, key } = this.ports;
+    const there = await disk.open(indexPath(dir, segment.first), "r").catch((error: unknown) => {
+      if (!isErrno(error, "ENOENT")) throw error;
+      return undefined;
+    });
+    const good = there && (await SegmentIndex.read(there, key).finally(() => there.close()));
+    if (good) return;
+    const packed = await disk.open(segment.path, "r");
+    const maker = new IndexMaker();
+    try {
+      let previous: Buffer | undefined;
+      for await (const member of members(packed)) {
+        previous = await this.#look(await unpack(packed, member), maker, previous);
+        maker.close(member);
+      }
+    } finally {
+      await packed.close();
+    }
+    await this.#putIndex(segment, maker);
+  }
+}
