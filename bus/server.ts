@@ -7,7 +7,7 @@ import type { Notifications, Role } from "../schemas/methods.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
 import { type Dispatcher, type Session, strangerSession } from "./dispatch.ts";
 import type { Peer } from "./state/view.ts";
-import { Connection, Flusher } from "./wire/connection.ts";
+import { Connection, type ConnectionHandlers, Flusher } from "./wire/connection.ts";
 import { notification } from "./wire/rpc.ts";
 
 export interface ServerParts {
@@ -15,6 +15,7 @@ export interface ServerParts {
   log: Log;
   clock: Clock;
   handshakeMs?: number;
+  stallMs?: number;
 }
 
 /** The peer of a connection; `room` is for those who send much (replay for subscribers). */
@@ -41,10 +42,11 @@ export class BusServer {
   /** Serves one connection; also for tests without a socket file. */
   accept(socket: Socket): void {
     const session: Session = strangerSession({ notify: () => {}, onClose: () => {} });
-    const connection = new Connection(socket, this.#flusher, {
+    const handlers: ConnectionHandlers = {
       receive: (frame) => this.#parts.dispatcher.rpc.receive(frame, session),
       closed: (why) => this.#closed(connection, session, why, deadline),
-    });
+    };
+    const connection = new Connection(socket, this.#flusher, handlers, this.#parts.stallMs);
     session.peer = peerOf(connection);
     this.#open.set(connection, session);
     const ms = this.#parts.handshakeMs ?? HANDSHAKE_TIMEOUT_MS;

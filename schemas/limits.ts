@@ -13,6 +13,8 @@ export const MAX_ID_TEXT_CHARS = 2_500_000;
 export const HANDSHAKE_TIMEOUT_MS = 5_000;
 /** A reader this far behind is cut off instead of buffered; must exceed MAX_FRAME_BYTES. */
 export const MAX_UNSENT_BYTES = 48 * 1024 * 1024;
+/** A peer that takes nothing of what is due to it, or stops within a frame, for so long is cut off. */
+export const STALLED_PEER_MS = 60_000;
 /** sockaddr_un holds 108 bytes with the NUL; Node 20 cuts longer names silently. */
 export const MAX_SOCKET_PATH_BYTES = 107;
 /** What a client waits for an answer before it says TIMEOUT. */

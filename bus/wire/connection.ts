@@ -1,22 +1,27 @@
 // One connection of the server: bytes in, answers and notifications out, all of it bounded.
 //
 // 1. Bytes are cut into frames; one frame is handled at a time, and all that its handler can do without
-//    waiting is done before the next one. After FRAMES_PER_TURN other connections have their turn.
+//    waiting is done before the next one. After FRAMES_PER_TURN, or when all of them together have had
+//    FRAMES_PER_LOOP, other connections have their turn; each gets one frame in, however many others are busy.
 // 2. No further frame is taken while the peer is behind with reading (HIGH_WATER_BYTES) or has
 //    MAX_IN_FLIGHT calls open, and then the socket is not read either: the flood waits in the sender.
 // 3. What is to be sent in one turn leaves in one write: at the end of the callback that brought it about, so that
 //    the answers of all calls whose records were written together leave together.
 // 4. A peer that is MAX_UNSENT_BYTES behind all the same (notifications) is cut off.
-// 5. A peer that ends its side gets the answers that are still due; then the connection is closed.
+// 5. So is one that has not taken a byte of what is due to it, or not gone on with a frame that it began, for
+//    STALLED_PEER_MS: it holds memory and gives nothing.
+// 6. A peer that ends its side gets the answers that are still due; then the connection is closed.
 
 import type { Socket } from "node:net";
 import { BusbarError } from "../../schemas/errors.ts";
-import { MAX_FRAME_BYTES, MAX_UNSENT_BYTES } from "../../schemas/limits.ts";
+import { MAX_FRAME_BYTES, MAX_UNSENT_BYTES, STALLED_PEER_MS } from "../../schemas/limits.ts";
 import { FrameSplitter, OVERSIZED, parseFrame } from "./framing.ts";
 import { frameFailure, type Pieces } from "./rpc.ts";
 
 /** About 1 ms of hot reads: nobody else waits longer for one connection's flood. */
 const FRAMES_PER_TURN = 64;
+/** Some milliseconds: a lone caller waits about so long beside any number of busy ones. */
+const FRAMES_PER_LOOP = 128;
 /** Enough to keep a fast reader busy; beyond it the peer reads first, then asks. */
 const HIGH_WATER_BYTES = 1024 * 1024;
 /** Calls of one peer that wait for disk or people at once. */
@@ -47,7 +52,7 @@ export class Connection {
   #gone = false;
   #why = "closed by the peer";
 
-  constructor(socket: Socket, flusher: Flusher, handlers: ConnectionHandlers) {
+  constructor(socket: Socket, flusher: Flusher, handlers: ConnectionHandlers, stallMs = STALLED_PEER_MS) {
     this.#socket = socket;
     this.#flusher = flusher;
     this.#handlers = handlers;
@@ -65,6 +70,8 @@ export class Connection {
       this.#finishIfIdle();
     });
     socket.on("close", () => this.#close());
+    // Node counts what the kernel took of a write in progress as a sign of life.
+    socket.setTimeout(stallMs, () => this.#silent(stallMs));
   }
 
   /** Bytes that the peer has not taken yet. */
@@ -128,6 +135,13 @@ export class Connection {
     this.#socket.resume();
   }
 
+  /** Nothing went in or out for `ms`: a rest between two calls, or a peer that stopped in the middle. */
+  #silent(ms: number): void {
+    if (this.unsent > 0) this.destroy(`reads nothing: ${this.unsent} bytes unsent for ${ms} ms`);
+    else if (this.#splitter.pendingBytes > 0 && this.#inFlight === 0)
+      this.destroy(`began a frame and sent nothing more for ${ms} ms`);
+  }
+
   #stalled(): boolean {
     return this.#inFlight >= MAX_IN_FLIGHT || this.unsent > HIGH_WATER_BYTES;
   }
@@ -144,7 +158,7 @@ export class Connection {
       this.#rest();
       return;
     }
-    if (left === 0) {
+    if (left === 0 || (left < FRAMES_PER_TURN && !this.#flusher.turn.take())) {
       this.#pause();
       setImmediate(() => this.#step(FRAMES_PER_TURN));
       return;
@@ -242,11 +256,31 @@ class Joiner {
   }
 }
 
+/** Counts the frames of all connections until the loop has been round once. */
+class LoopTurn {
+  #left = FRAMES_PER_LOOP;
+  #renewing = false;
+
+  /** False when there are none left for now. */
+  take(): boolean {
+    if (this.#left === 0) return false;
+    this.#left -= 1;
+    if (this.#renewing) return true;
+    this.#renewing = true;
+    setImmediate(() => {
+      this.#renewing = false;
+      this.#left = FRAMES_PER_LOOP;
+    });
+    return true;
+  }
+}
+
 /**
- * Collects the connections that have something to send. They write when all that was ready to run has run: nextTick
- * comes after the microtasks, in which the answers of a turn are made.
+ * What the connections of a server share: whose turn it is, and those that have something to send. They write when all
+ * that was ready to run has run: nextTick comes after the microtasks, in which the answers of a turn are made.
  */
 export class Flusher {
+  readonly turn = new LoopTurn();
   readonly joiner = new Joiner();
   #dirty = new Set<Connection>();
   #scheduled = false;

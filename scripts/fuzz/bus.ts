@@ -6,13 +6,11 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type BusClient, connectBus } from "../../bus/client/client.ts";
 import { readToken } from "../../bus/client/find.ts";
-import { type Daemon, startDaemon } from "../../bus/daemon.ts";
-import { makeMethods } from "../../bus/methods/index.ts";
+import type { Daemon } from "../../bus/daemon.ts";
 import { type BusPaths, busPaths, readEndpoint } from "../../bus/paths.ts";
 import { Store } from "../../bus/state/store.ts";
-import { attemptToken } from "../../bus/tokens.ts";
-import { Config } from "../../schemas/config.ts";
 import { jsonLog, systemClock } from "../../schemas/ports.ts";
+import { daemonInProcess } from "../../test/helpers/daemon.ts";
 import { dump } from "../../test/helpers/state.ts";
 import { makeRepo, pathOf } from "../make-repo.ts";
 import { type Facts, specOf } from "./calls.ts";
@@ -41,7 +39,7 @@ export async function startFuzzedBus(dir: string): Promise<FuzzedBus> {
     mkdirSync(made, { mode: 0o700 });
   const paths = busPaths(join(repo, ".git"), env, process.getuid?.() ?? 0);
   const log: string[] = [];
-  const { daemon, store } = await startInProcess(paths, (line) => log.push(line));
+  const { daemon, store } = await daemonInProcess(paths, (line) => log.push(line));
   const endpoint = readEndpoint(paths.endpoint);
   if (!endpoint) throw new Error("the bus wrote no endpoint");
   const tokens = { person: [readToken(endpoint, "person")], scheduler: [readToken(endpoint, "scheduler")] };
@@ -77,36 +75,6 @@ export async function startFuzzedBus(dir: string): Promise<FuzzedBus> {
     },
     end: () => endAndCompare({ person, scheduler, daemon, store, paths }),
   };
-}
-
-async function startInProcess(paths: BusPaths, write: (line: string) => void) {
-  const log = jsonLog(write);
-  let store: Store | undefined;
-  const daemon = await startDaemon({
-    paths,
-    uid: process.getuid?.() ?? 0,
-    version: "0.0.0",
-    clock: systemClock,
-    log,
-    life: "fuzz",
-    idleExitMs: 3_600_000,
-    openStore: async (dir) => {
-      store = await Store.open({ dir, clock: systemClock, log });
-      return store;
-    },
-    methods: (opened) =>
-      makeMethods({
-        store: opened,
-        clock: systemClock,
-        log,
-        random: () => 0.5,
-        config: Config.parse({}),
-        stateDir: paths.state,
-        runtimeDir: paths.runtime,
-        tokenFor: (role, ref) => attemptToken(opened.key, role, ref),
-      }),
-  });
-  return { daemon, store: store as Store };
 }
 
 async function claimAll(scheduler: BusClient, run: string, at: { base: string; workspace: string }) {

@@ -17,6 +17,8 @@ export interface FuzzReport {
   frames: number;
   connections: number;
   codes: Map<string, number>;
+  /** Connections that the bus ended with answers due, for a reason that its log states (a late hello). */
+  cutOff: number;
   faults: string[];
   /** Streams of connections with faults. */
   bad: Buffer[];
@@ -35,6 +37,7 @@ export async function fuzz(order: {
     frames: 0,
     connections: 0,
     codes: new Map(),
+    cutOff: 0,
     faults: [],
     bad: [],
     peakRss: 0,
@@ -115,6 +118,7 @@ function add(report: FuzzReport, result: SessionResult, log: readonly string[]):
   for (const [code, times] of result.codes) report.codes.set(code, (report.codes.get(code) ?? 0) + times);
   const stated =
     result.cutOff && log.some((line) => /connection ended/.test(line) && !/closed by the peer/.test(line));
+  if (stated) report.cutOff += 1;
   const faults = stated ? result.faults.filter((fault) => !fault.startsWith("not answered")) : result.faults;
   if (faults.length === 0) return;
   report.faults.push(...faults);

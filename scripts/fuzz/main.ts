@@ -29,7 +29,7 @@ async function main(): Promise<void> {
   const report = await fuzz({ frames, seed, say: (text) => console.error(text) });
   const seconds = (performance.now() - started) / 1_000;
   console.log(
-    `${report.frames} frames on ${report.connections} connections in ${seconds.toFixed(0)} s; ` +
+    `${report.frames} frames on ${report.connections} connections (${report.cutOff} cut off for a stated reason) in ${seconds.toFixed(0)} s; ` +
       `at most ${report.peakRss.toFixed(0)} MB resident (both ends), heap ${report.heap[0]?.toFixed(0)} -> ${report.heap.at(-1)?.toFixed(0)} MB`,
   );
   const codes = [...report.codes].sort(([, a], [, b]) => b - a);

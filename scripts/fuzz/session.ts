@@ -32,7 +32,7 @@ export async function fuzzSession(
   const stream = streamOf(r, order.facts, order.count);
   const socket = connect(order.socket);
   const answers = collect(socket);
-  const closed = once(socket, "close");
+  const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
   await once(socket, "connect");
   const rude = r.chance(0.1);
   await sendInPieces(r, socket, stream, closed);
@@ -86,7 +86,7 @@ function isHarmless(bytes: Buffer, facts: Facts): boolean {
   );
 }
 
-async function sendInPieces(r: Random, socket: Socket, stream: Buffer, closed: Promise<unknown>) {
+async function sendInPieces(r: Random, socket: Socket, stream: Buffer, closed: Promise<void>) {
   const largest = r.pick([1, 40, 2_000, 70_000, stream.length]);
   const size =
     stream.length > 100_000
@@ -102,7 +102,7 @@ async function sendInPieces(r: Random, socket: Socket, stream: Buffer, closed: P
   }
 }
 
-async function drained(socket: Socket, closed: Promise<unknown>): Promise<void> {
+async function drained(socket: Socket, closed: Promise<void>): Promise<void> {
   const stop = new AbortController();
   const drain = once(socket, "drain", { signal: stop.signal }).catch(() => {}); // given up when closed first
   await Promise.race([drain, closed]);

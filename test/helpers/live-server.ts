@@ -44,7 +44,7 @@ export interface RawClient {
 /** `gitDir` makes the handlers that read; `handlers` come over them. */
 export async function liveServer(
   t: TestContext,
-  parts: { gitDir?: string; handlers?: Handlers; handshakeMs?: number } = {},
+  parts: { gitDir?: string; handlers?: Handlers; handshakeMs?: number; stallMs?: number } = {},
 ): Promise<LiveServer> {
   const dir = tempDir(t, "srv");
   const store = new FakeStore();
@@ -61,12 +61,13 @@ export async function liveServer(
     version: "0.0.0",
     life: "life",
   });
-  const { handshakeMs } = parts;
+  const { handshakeMs, stallMs } = parts;
   const server = new BusServer({
     dispatcher,
     log: lines,
     clock: systemClock,
     ...(handshakeMs ? { handshakeMs } : {}),
+    ...(stallMs ? { stallMs } : {}),
   });
   const lock = await LockHold.take(join(dir, "lock"));
   const socket = join(dir, "bus.sock");

@@ -176,6 +176,23 @@ test("B1: a peer without hello is cut off at the deadline, one with hello stays"
   await greeted.call("ping", {});
 });
 
+test("B1: who stops within a frame or does not take its answers is cut off with the reason; who rests is not", async (t) => {
+  const text = "x".repeat(4 << 20);
+  const server = await liveServer(t, { handlers: { ping: () => ({ text }) as never }, stallMs: 300 });
+  const resting = await server.client("person");
+  const half = await server.raw();
+  half.socket.write(ping(1).slice(0, 20));
+  const deaf = await server.raw();
+  deaf.socket.pause();
+  deaf.socket.write(ping(1).repeat(5));
+  await half.closed;
+  const why = (words: string) => server.log.some((line) => line.includes(words));
+  await until("the deaf one is cut off", () => why("reads nothing: "));
+  assert.ok(why("began a frame and sent nothing more for 300 ms"));
+  assert.equal(server.server.connections, 1);
+  await resting.call("ping", {});
+});
+
 test("B1: a frame too large fails that call only", async (t) => {
   const server = await liveServer(t, { handlers });
   const got = await answers(
