@@ -95,7 +95,7 @@ export async function resolveTask(bus: Bus, address: Address): Promise<{ task: T
     const found = await taskOf(bus, run.run, address.task);
     if (found) return found;
   }
-  throw await noSuchTask(bus, ordered[0]?.run ?? "", address.task);
+  throw await noSuchTask(bus, ordered[0]?.run ?? "", address.task, "there is");
 }
 
 async function present(bus: Bus, runs: readonly RunSummary[], task: string) {
@@ -113,12 +113,14 @@ async function taskOf(bus: Bus, run: string, task: string): Promise<{ task: Task
   }
 }
 
-async function noSuchTask(bus: Bus, run: string, task: string): Promise<BusbarError> {
+/** Names the nearest task of `run`; `said`: no run was meant in particular. */
+async function noSuchTask(bus: Bus, run: string, task: string, said?: string): Promise<BusbarError> {
   const { tasks } = await bus.call("list_tasks", { run });
   const near = nearest(
     task,
     tasks.map((one) => one.spec.id),
   );
   const hint = near ? `; did you mean ${near}?` : "";
-  return new BusbarError("NO_SUCH_TASK", `run ${run} has no task ${showId(task)}${hint}`);
+  const facts = hint === "" ? {} : { near: hint };
+  return new BusbarError("NO_SUCH_TASK", `${said ?? `run ${run} has`} no task ${showId(task)}${hint}`, facts);
 }

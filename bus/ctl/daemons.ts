@@ -146,7 +146,7 @@ async function workerThere(commonDir: string, stateDir: string, start: () => Pro
     let endedAt: number | undefined;
     for (;;) {
       const answer = await ping(bus, 5_000);
-      if (answer.worker !== null) return { ping: answer, started: starter.running };
+      if (answer.worker !== null) return { ping: answer, started: await isOurs(starter, stateDir) };
       const now = performance.now();
       endedAt = starter.running ? undefined : (endedAt ?? now);
       if (endedAt !== undefined && now - endedAt > LOSER_GRACE_MS) starter.see();
@@ -156,6 +156,17 @@ async function workerThere(commonDir: string, stateDir: string, start: () => Pro
   } finally {
     bus.close();
   }
+}
+
+/** Whether the registered scheduler is the one that we started: of several it is the one that says so on disk. */
+async function isOurs(starter: Starter, stateDir: string): Promise<boolean> {
+  const patience = performance.now() + LOSER_GRACE_MS;
+  while (starter.running && performance.now() < patience) {
+    const there = runningScheduler(stateDir);
+    if (there) return there.pid === starter.pid;
+    await pause(LOOK_AGAIN_MS);
+  }
+  return starter.running;
 }
 
 /** The answer of the bus once the scheduler that runs has registered; undefined: there is none (any more). */

@@ -9,7 +9,7 @@ import type { Store } from "../state/store.ts";
 import type { CallContext, Peer } from "../state/view.ts";
 
 export class Workers {
-  #live: { worker: string; peer: Peer } | undefined;
+  #live: { worker: string; pid: number; peer: Peer } | undefined;
 
   constructor(
     private readonly store: Pick<Store, "change">,
@@ -25,12 +25,17 @@ export class Workers {
   async register(ctx: CallContext, p: Parsed<"register_worker">): Promise<void> {
     const live = this.#live;
     if (live && live.peer !== ctx.peer) {
-      throw new BusbarError("WORKER_EXISTS", `scheduler ${showId(live.worker)} works here already`, {
-        worker: live.worker,
-      });
+      throw new BusbarError(
+        "WORKER_EXISTS",
+        `scheduler ${showId(live.worker)} works here already, pid ${live.pid}`,
+        {
+          worker: live.worker,
+          pid: live.pid,
+        },
+      );
     }
     if (live?.worker === p.worker) return;
-    const mine = { worker: p.worker, peer: ctx.peer };
+    const mine = { worker: p.worker, pid: p.pid, peer: ctx.peer };
     this.#live = mine;
     if (!live) ctx.peer.onClose(() => this.#gone(ctx.peer));
     const { worker, host, slots, pid } = p;

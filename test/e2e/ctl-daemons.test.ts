@@ -1,7 +1,8 @@
 // busctl and the programs behind it: up and down, races, a holder that is stopped, a bus that is killed.
 
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { startTimeOf } from "../../bus/client/identity.ts";
@@ -41,14 +42,14 @@ test("case 62 stale-socket: nothing runs: said within 2 s, exit 3, nothing start
   assert.equal((await w.busctl(["down"])).code, 0);
 });
 
-test("case 63 two-daemons: 12 at once from four paths start exactly one bus, and all succeed", async (t) => {
+test("case 63 two-daemons: 20 at once from repository, sub-directory, link and linked worktree: one bus, one scheduler, the losers exit 0", async (t) => {
   const w = makeWorld(t);
   mkdirSync(join(w.repo, "sub"));
   symlinkSync(w.repo, join(w.W, "link"));
   w.git("worktree", "add", "-q", "--detach", "../side");
   const places = ["repo", "repo/sub", "link", "side"];
   const all = await Promise.all(
-    Array.from({ length: 12 }, (_, i) =>
+    Array.from({ length: 20 }, (_, i) =>
       w.busctl(["up", "--json"], { cwd: join(w.W, places[i % places.length] ?? "repo") }),
     ),
   );
@@ -57,10 +58,13 @@ test("case 63 two-daemons: 12 at once from four paths start exactly one bus, and
     all.map(() => 0),
     all.map((one) => one.err).join(""),
   );
-  const pids = new Set(all.map((one) => JSON.parse(one.out).pid));
-  assert.equal(pids.size, 1);
-  const started = all.filter((one) => JSON.parse(one.out).started.includes("bus"));
-  assert.equal(started.length, 1);
+  const said = all.map((one) => JSON.parse(one.out));
+  assert.equal(new Set(said.map((one) => one.pid)).size, 1);
+  for (const program of ["bus", "scheduler"])
+    assert.equal(said.filter((one) => one.started.includes(program)).length, 1, program);
+  const left = () => processesOf(w.W).map((one) => /(busd|scheduler\/main)\.js/.exec(one.command)?.[1]);
+  await until("the losers are gone", () => left().length === 2, 30_000);
+  assert.deepEqual(left().sort(), ["busd", "scheduler/main"]);
 });
 
 test("case 63 two-daemons: a stopped bus is named by its pid and never replaced; afterwards all goes on", async (t) => {
@@ -84,6 +88,60 @@ test("case 63 two-daemons: a stopped bus is named by its pid and never replaced;
   const after = await w.run([{ id: "a", command: "echo a > a.txt" }]);
   assert.equal(after.code, 0, after.err);
   assert.equal(JSON.parse((await w.busctl(["up", "--json"])).out).pid, pid);
+});
+
+test("case 63 two-daemons: lock and socket removed by hand: the second start works, the first ends and takes nothing with it", async (t) => {
+  const w = makeWorld(t);
+  const { pid: first, socket } = JSON.parse((await w.busctl(["up", "--json"])).out);
+  w.sh(`rm repo/.git/busbar/lock ${socket}`);
+  const up = await w.busctl(["up", "--json"]);
+  assert.equal(up.code, 0, up.err);
+  const { pid: second } = JSON.parse(up.out);
+  assert.notEqual(second, first);
+  if (alive(first)) process.kill(first, "SIGTERM");
+  await until("the first is gone", () => !alive(first), 10_000);
+  assert.ok(existsSync(socket));
+  assert.equal(w.endpoint().pid, second);
+  const ran = await w.run([{ id: "a", command: "echo a > a.txt" }]);
+  assert.equal(ran.code, 0, ran.err);
+  const programs = processesOf(w.W).map((one) => /(busd|scheduler\/main)\.js/.exec(one.command)?.[1]);
+  assert.deepEqual(programs.sort(), ["busd", "scheduler/main"]);
+});
+
+test("case 62 stale-socket: an endpoint of a crash, a rebooted machine or a madman: not running, nobody is signalled, up and down work", async (t) => {
+  const w = makeWorld(t);
+  const { socket } = JSON.parse((await w.busctl(["up", "--json"])).out);
+  const real = w.endpoint();
+  assert.equal((await w.busctl(["down"])).code, 0);
+  const innocent = spawn("sleep", ["300"], { stdio: "ignore" });
+  t.after(() => innocent.kill("SIGKILL"));
+  const pid = innocent.pid ?? 0;
+  const texts = [
+    "",
+    "abc",
+    ...[
+      { pid: 1 },
+      { pid: -1 },
+      { pid, start_time: "1" },
+      { pid, start_time: startTimeOf(pid), boot_id: "of another boot" },
+    ].map((lie) => JSON.stringify({ ...real, ...lie })),
+  ];
+  const listen =
+    'require("net").createServer().listen(process.argv[1],()=>process.kill(process.pid,"SIGKILL"))';
+  for (const text of texts) {
+    spawnSync(process.execPath, ["-e", listen, socket]);
+    assert.ok(existsSync(socket), "a dead socket lies there");
+    writeFileSync(join(w.repo, ".git/busbar/endpoint.json"), text);
+    const tasks = await w.busctl(["tasks"]);
+    assert.equal(tasks.code, 3);
+    assert.match(tasks.err, /^busctl: not running/);
+    assert.match((await w.busctl(["down"])).out, /^not running/);
+  }
+  const up = await w.busctl(["up", "--json"]);
+  assert.equal(up.code, 0, up.err);
+  assert.equal(statSync(socket).mode & 0o777, 0o600);
+  assert.equal((await w.busctl(["down"])).code, 0);
+  assert.equal(alive(pid), true);
 });
 
 test("case 64 socket-path-too-long: a runtime directory too deep is refused with the length; else it is found", async (t) => {

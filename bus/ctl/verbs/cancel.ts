@@ -2,6 +2,9 @@
 // A whole run is only cancelled after a yes, where there is somebody to ask.
 
 import { createInterface } from "node:readline/promises";
+import { BusbarError, isCode } from "../../../schemas/errors.ts";
+import { showId } from "../../../schemas/ids.ts";
+import { nearest } from "../../../schemas/plan/nearest.ts";
 import { checkId, parseAddress, resolveTask } from "../address.ts";
 import { type Args, type Bus, type Ctx, say, sayJson, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -17,8 +20,11 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
       await say(ctx, "nothing was cancelled");
       return EXIT.refused;
     }
-    const { cancelled } = await bus.call("cancel", target);
+    const { before, ...of } = target;
+    const { cancelled } = await bus.call("cancel", of);
     if (ctx.json) await sayJson(ctx, { run: target.run, cancelled });
+    else if (before === "cancelled") await say(ctx, `${target.run}/${target.task}: was cancelled before`);
+    else if (target.task !== undefined) await say(ctx, `${target.run}/${target.task}: cancelled`);
     else await say(ctx, `${target.run}: ${plural(cancelled.length, "task")} cancelled`);
     return EXIT.ok;
   } finally {
@@ -26,20 +32,39 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   }
 }
 
-async function findTarget(bus: Bus, word: string | undefined): Promise<{ run: string; task?: string }> {
-  if (word !== undefined && !word.includes("/")) {
+interface Target {
+  run: string;
+  task?: string;
+  /** State of the task before. */
+  before?: string;
+}
+
+async function findTarget(bus: Bus, word: string | undefined): Promise<Target> {
+  if (word === undefined) return { run: (await runToChange(bus, word)).run };
+  if (!word.includes("/")) {
     checkId("run", word);
     const { runs } = await bus.call("list_runs", {});
-    if (!runs.some((one) => one.run === word)) {
-      const { task } = await resolveTask(bus, parseAddress(word));
-      return { run: task.run, task: task.spec.id };
+    if (runs.some((one) => one.run === word)) return { run: word };
+    const near = nearest(
+      word,
+      runs.map((one) => one.run),
+    );
+    try {
+      return await taskNamed(bus, word);
+    } catch (error) {
+      if (!isCode(error, "NO_SUCH_TASK")) throw error;
+      const hint = near ? `; did you mean the run ${near}?` : (error.data.near as string | undefined);
+      throw new BusbarError(error.code, `there is no run and no task ${showId(word)}${hint ?? ""}`, {
+        help: "`busctl tasks --run all` lists the runs and their tasks.",
+      });
     }
   }
-  if (word?.includes("/")) {
-    const { task } = await resolveTask(bus, parseAddress(word));
-    return { run: task.run, task: task.spec.id };
-  }
-  return { run: (await runToChange(bus, word)).run };
+  return taskNamed(bus, word);
+}
+
+async function taskNamed(bus: Bus, word: string): Promise<Target> {
+  const { task } = await resolveTask(bus, parseAddress(word));
+  return { run: task.run, task: task.spec.id, before: task.state.name };
 }
 
 async function confirmed(ctx: Ctx, run: string): Promise<boolean> {
