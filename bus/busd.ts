@@ -13,6 +13,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
 import { jsonLog, type Log, systemClock } from "../schemas/ports.ts";
+import { armFaults, FAULT_VARIABLE } from "./client/fault.ts";
 import { startFailure } from "./client/last-words.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
@@ -86,6 +87,7 @@ async function main(argv: string[]): Promise<void> {
     process.stdout.write(USAGE);
     return;
   }
+  armFaults(process.env[FAULT_VARIABLE]);
   const words = readWords(argv);
   process.umask(0o077);
   const uid = process.getuid?.() ?? 0;

@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { BusbarError } from "../schemas/errors.ts";
 import type { JournalRecord } from "../schemas/events.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { taskKey } from "../schemas/ids.ts";
 import { MAX_BLOB_BYTES } from "../schemas/limits.ts";
 import type { Ping } from "../schemas/methods.ts";
@@ -216,8 +217,10 @@ class Life<S extends DaemonStore> implements Daemon {
     this.#claimed?.remove();
     const there = readEndpoint(paths.endpoint);
     const { pid, start_time } = this.#endpoint ?? {};
-    if (there && there.pid === pid && there.start_time === start_time)
+    if (there && there.pid === pid && there.start_time === start_time) {
+      faultPoint("bus.end.before-remove-endpoint");
       rmSync(paths.endpoint, { force: true });
+    }
     this.#lock.release();
     this.#end(why);
   }

@@ -2,6 +2,7 @@
 // empty tree, one an anchor, so that earlier ones stay checkable. Moved by compare-and-swap; nobody else's ref is touched.
 
 import { isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { ANCHOR_REF, isOid } from "../schemas/ids.ts";
 import { git } from "./git/run.ts";
 import type { AnchorPort } from "./state/anchor.ts";
@@ -23,6 +24,7 @@ export function gitAnchor(commonDir: string): AnchorPort {
   };
   let tree: string | undefined;
   const emptyTree = async () => {
+    faultPoint("bus.anchor.before-write-tree");
     tree ??= (await git(["mktree"], options)).stdout.trim();
     return tree;
   };
@@ -32,8 +34,9 @@ export function gitAnchor(commonDir: string): AnchorPort {
         Object.entries(WHO).map(([name, value]) => [`GIT_${role}_${name}`, value]),
       ),
     );
-    const words = ["commit-tree", await emptyTree(), ...(parent ? ["-p", parent] : [])];
-    return (await git(words, { ...options, env, input: `${text}\n` })).stdout.trim();
+    const order = ["commit-tree", await emptyTree(), ...(parent ? ["-p", parent] : [])];
+    faultPoint("bus.anchor.before-write-commit");
+    return (await git(order, { ...options, env, input: `${text}\n` })).stdout.trim();
   };
   let known: string | undefined;
   return {
@@ -48,6 +51,7 @@ export function gitAnchor(commonDir: string): AnchorPort {
         const next = await commit(text, known);
         const old = known ?? "0".repeat(next.length);
         try {
+          faultPoint("bus.anchor.before-move-ref");
           await git(["update-ref", "--no-deref", ANCHOR_REF, next, old], options);
           known = next;
           return;

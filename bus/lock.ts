@@ -9,6 +9,7 @@
 import { spawn } from "node:child_process";
 import { closeSync, constants, fstatSync, openSync, statSync } from "node:fs";
 import { BusbarError, ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 
 /** Proof that this process holds the lock; what only the holder may do asks for it. */
 export class LockHold {
@@ -52,6 +53,7 @@ export class LockHold {
 
 function openLock(path: string): number {
   try {
+    faultPoint("bus.lock.before-open");
     return openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
   } catch (error) {
     throw ioError("opening the lock", path, error);
@@ -60,6 +62,7 @@ function openLock(path: string): number {
 
 function flock(fd: number, path: string): Promise<"taken" | "held"> {
   return new Promise((resolve, reject) => {
+    faultPoint("bus.lock.before-take");
     const child = spawn("flock", ["-n", "3"], { stdio: ["ignore", "ignore", "ignore", fd] });
     child.on("error", (error: NodeJS.ErrnoException) => {
       closeSync(fd);

@@ -5,6 +5,7 @@ import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Manifest } from "./manifests.ts";
 
 export interface ManifestFacts {
@@ -51,15 +52,19 @@ export async function writeManifestFiles(
 async function replaceFile(path: string, fill: (file: FileHandle) => Promise<void>): Promise<void> {
   const temp = `${path}.tmp`;
   try {
+    faultPoint("bus.manifest.before-remove-old");
     await rm(temp, { force: true });
+    faultPoint("bus.manifest.before-open");
     const file = await open(temp, "wx", 0o600);
     try {
       await fill(file);
     } finally {
       await file.close();
     }
+    faultPoint("bus.manifest.before-rename");
     await rename(temp, path);
   } catch (error) {
+    faultPoint("bus.manifest.before-clean-up");
     await rm(temp, { force: true });
     throw ioError("writing", path, error);
   }

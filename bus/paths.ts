@@ -25,6 +25,7 @@ import {
 } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { BusbarError, ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, attemptLabel } from "../schemas/ids.ts";
 import { MAX_SOCKET_PATH_BYTES } from "../schemas/limits.ts";
 
@@ -189,13 +190,17 @@ function checkPrivate(dir: string, uid: number): void {
   const parent = lstatSync(dirname(dir));
   if ((parent.mode & 0o002) !== 0 && (parent.mode & 0o1000) === 0)
     throw refuse("lies in a directory where others may rename it (world-writable, not sticky)");
-  if ((stat.mode & 0o777) !== 0o700) chmodSync(dir, 0o700);
+  if ((stat.mode & 0o777) !== 0o700) {
+    faultPoint("shared.private-directory.before-close");
+    chmodSync(dir, 0o700);
+  }
 }
 
 /** Not `recursive: true` of mkdir: where a directory cannot be made (/proc/x/y), Node tries again for ever. */
 function makeDirs(dir: string): void {
   for (let again = false; ; again = true) {
     try {
+      faultPoint("shared.private-directory.before-make");
       mkdirSync(dir, { mode: 0o700 });
       return;
     } catch (error) {
@@ -249,17 +254,23 @@ export function writeEndpoint(path: string, endpoint: Endpoint): void {
 export function writeDurably(path: string, text: string): void {
   const temp = `${path}.${process.pid}.tmp`;
   try {
+    faultPoint("shared.durable-file.before-remove-old");
     rmSync(temp, { force: true });
+    faultPoint("shared.durable-file.before-open");
     const fd = openSync(temp, "wx", 0o600);
     try {
+      faultPoint("shared.durable-file.before-write");
       writeFileSync(fd, text);
+      faultPoint("shared.durable-file.before-sync");
       fsyncSync(fd);
     } finally {
       closeSync(fd);
     }
+    faultPoint("shared.durable-file.before-rename");
     renameSync(temp, path);
     syncDir(dirname(path));
   } catch (error) {
+    faultPoint("shared.durable-file.before-clean-up");
     rmSync(temp, { force: true });
     throw ioError("writing", path, error);
   }
@@ -268,6 +279,7 @@ export function writeDurably(path: string, text: string): void {
 function syncDir(dir: string): void {
   const fd = openSync(dir, "r");
   try {
+    faultPoint("shared.durable-file.before-sync-directory");
     fsyncSync(fd);
   } finally {
     closeSync(fd);

@@ -12,6 +12,7 @@ import { lstatSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { connect, type Server } from "node:net";
 import { dirname, join } from "node:path";
 import { BusbarError, ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { LockHold } from "./lock.ts";
 import { checkSocketPath } from "./paths.ts";
 
@@ -33,11 +34,16 @@ export async function claimSocket(server: Server, path: string, _lock: LockHold)
   await clearWay(path);
   const dir = dirname(path);
   for (const name of readdirSync(dir)) {
-    if (TEMP_NAME.test(name)) rmSync(join(dir, name), { force: true }); // of a bus killed between 2 and 3
+    if (TEMP_NAME.test(name)) {
+      // of a bus killed between 2 and 3
+      faultPoint("bus.socket.before-remove-dead");
+      rmSync(join(dir, name), { force: true });
+    }
   }
   const temp = checkSocketPath(join(dir, `.${randomBytes(3).toString("hex")}s`));
   await listen(server, temp);
   try {
+    faultPoint("bus.socket.before-rename");
     renameSync(temp, path);
   } catch (error) {
     throw ioError("putting the socket at", path, error);
@@ -52,7 +58,12 @@ export async function claimSocket(server: Server, path: string, _lock: LockHold)
     const there = lstatSync(path, { throwIfNoEntry: false });
     return there !== undefined && there.ino === ours.ino && there.dev === ours.dev;
   };
-  return { path, stillOurs, remove: () => stillOurs() && rmSync(path, { force: true }) };
+  const remove = () => {
+    if (!stillOurs()) return;
+    faultPoint("bus.end.before-remove-socket");
+    rmSync(path, { force: true });
+  };
+  return { path, stillOurs, remove };
 }
 
 async function clearWay(path: string): Promise<void> {
@@ -91,6 +102,7 @@ function listen(server: Server, path: string): Promise<void> {
     server.once("error", onError);
     const old = process.umask(0o177);
     try {
+      faultPoint("bus.socket.before-listen");
       server.listen(path, () => {
         server.off("error", onError);
         resolve();

@@ -6,6 +6,7 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { lstatSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, attemptLabel, idFault } from "../schemas/ids.ts";
 import type { Role } from "../schemas/methods.ts";
 import { writeDurably } from "./paths.ts";
@@ -68,6 +69,7 @@ function tokenFile(path: string, uid: number): string {
   const known = soundToken(path, uid);
   if (known) return known;
   const token = randomBytes(32).toString("hex");
+  faultPoint("bus.tokens.before-write");
   writeDurably(path, token);
   return token;
 }

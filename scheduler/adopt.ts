@@ -12,6 +12,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Task } from "../schemas/task.ts";
 import { claimFile, FILES } from "./dirs.ts";
 import { readClaimNote, removeTree } from "./edges.ts";
@@ -89,6 +90,7 @@ const CLEAR_SLACK_MS = 5_000;
 
 function signal(shim: PidFile, name: NodeJS.Signals): void {
   try {
+    faultPoint("scheduler.adopt.before-signal-check");
     process.kill(shim.pid, name);
   } catch {
     // ESRCH: ended by itself

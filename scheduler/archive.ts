@@ -10,6 +10,7 @@ import { copyFile, lstat, mkdir, readdir, readlink, rename, symlink, writeFile }
 import { basename, dirname, join } from "node:path";
 import { showName } from "../bus/git/tree.ts";
 import { BusbarError, ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { scan } from "./capture-scan.ts";
 import { removeAll } from "./clean-place.ts";
 import type { Control } from "./control.ts";
@@ -86,10 +87,13 @@ export async function archive(order: ArchiveOrder): Promise<Archived> {
   const part = join(dirname(to), `.${basename(to)}.part`);
   await removeAll(part);
   try {
+    faultPoint("scheduler.archive.before-make");
     await mkdir(part, { recursive: true, mode: 0o700 });
     await copyRecords(workspace.dir, part);
     const left = order.merged ? { kept: [], listed: [] } : await copyLeft(order, part);
+    faultPoint("scheduler.archive.before-write-list");
     await writeFile(join(part, "left.json"), `${JSON.stringify({ v: 1, ...left })}\n`, { mode: 0o600 });
+    faultPoint("scheduler.archive.before-rename");
     await rename(part, to);
     await removeAll(workspace.dir);
     return left;
@@ -143,10 +147,16 @@ async function copyLeft(order: ArchiveOrder, part: string): Promise<Archived> {
 /** Files, links (as links) and directories; names are bytes. Pipes, sockets and devices hold nothing to keep. */
 async function copy(from: Buffer, to: Buffer): Promise<void> {
   const stats = await lstat(from);
+  faultPoint("scheduler.archive.before-make-directory");
   await mkdir(to.subarray(0, to.lastIndexOf("/")), { recursive: true, mode: 0o700 });
-  if (stats.isSymbolicLink()) await symlink(await readlink(from, { encoding: "buffer" }), to);
-  else if (stats.isFile()) await copyFile(from, to, constants.COPYFILE_FICLONE);
-  else if (stats.isDirectory()) {
+  if (stats.isSymbolicLink()) {
+    faultPoint("scheduler.archive.before-link");
+    await symlink(await readlink(from, { encoding: "buffer" }), to);
+  } else if (stats.isFile()) {
+    faultPoint("scheduler.archive.before-copy");
+    await copyFile(from, to, constants.COPYFILE_FICLONE);
+  } else if (stats.isDirectory()) {
+    faultPoint("scheduler.archive.before-make-tree");
     await mkdir(to, { mode: 0o700 });
     for (const name of await readdir(from, { encoding: "buffer" }))
       await copy(below(from, name), below(to, name));

@@ -6,6 +6,7 @@
 // reported. The scheduler ends (DETACH): agents go on under their shims; the next scheduler takes them over.
 
 import { join } from "node:path";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Outcome } from "../schemas/job.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import type { Canaries } from "./canary.ts";
@@ -71,7 +72,10 @@ export class AttemptRunner {
       const prepared = await this.#prepare(lease.port);
       if (!prepared) return;
       this.#workspace = prepared.workspace;
-      await whileAway(kit, attempt, () => kit.bus.call("attempt_update", { ...attempt.ref, phase: "agent" }));
+      await whileAway(kit, attempt, () => {
+        faultPoint("scheduler.attempt.before-agent-phase");
+        return kit.bus.call("attempt_update", { ...attempt.ref, phase: "agent" });
+      });
       const before = await lookAtMachine(kit.stateDir);
       const outcome = await kit.processes.run(prepared.job, attempt.abort.signal);
       await this.#end(prepared.workspace, await explained(kit.stateDir, before, outcome));

@@ -3,6 +3,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { BusbarError, isCode } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, taskKey } from "../schemas/ids.ts";
 import type { Evidence, Run, Task } from "../schemas/task.ts";
 import { adopt, clearRest, type LivingShims } from "./adopt.ts";
@@ -84,17 +85,19 @@ export class Attempts {
       attemptName(expected, kit.clock.now(), randomHex(kit.random, 6)),
     );
     // Repeated until it is answered: the bus knows a claim by its workspace, which is used once.
-    const answer = await whileAway(kit, { ref: expected, abort: this.#letGo }, () =>
-      kit.bus.call("claim", {
+    const answer = await whileAway(kit, { ref: expected, abort: this.#letGo }, () => {
+      faultPoint("scheduler.claim.before-call");
+      return kit.bus.call("claim", {
         run: run.run,
         task: task.spec.id,
         state_version: task.state_version,
         worker: kit.worker,
         base,
         workspace: dir,
-      }),
-    );
+      });
+    });
     const tokens = { shim: answer.shim_token, agent: answer.agent_token };
+    faultPoint("scheduler.claim.before-note");
     writeClaimNote(claimFile(kit.stateDir, dir), tokens);
     const ref = { ...expected, attempt: answer.attempt };
     const attempt: Attempt = { ref, dir, base, tokens, abort: new AbortController() };
@@ -223,6 +226,7 @@ export class Attempts {
       const isLow = state.phase !== "agent" && Date.parse(state.lease_until) - clock.now() <= leaseMs / 2;
       if (!isNews && !isLow) continue;
       if (isNews && doubt) log.warn("nobody can say whether the shim works", { ...ref, ...doubt });
+      faultPoint("scheduler.lease.before-renew");
       void bus
         .call("attempt_update", { ...ref, ...(isNews && { doubt }) })
         .catch((error) => log.warn("the bus was not told", { ...ref, error: String(error) }));

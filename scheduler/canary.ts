@@ -6,6 +6,7 @@
 // 3. Trouble of the machine is no answer: the next attempt that needs it tries again.
 
 import { join } from "node:path";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import { writeCommit } from "./commit.ts";
 import { controlGit } from "./control.ts";
@@ -90,11 +91,14 @@ async function brokenCommit(
       ? (await controlGit(control, ["cat-file", "blob", oid], { encoding: "buffer" })).stdoutBuffer
       : Buffer.alloc(0);
   const content = Buffer.concat([old, Buffer.from(`\n${append}\n`)]);
+  faultPoint("scheduler.canary.before-write-blob");
   const blob = (
     await controlGit(control, ["hash-object", "-w", "--stdin", "--no-filters"], { input: content })
   ).stdout.trim();
   try {
+    faultPoint("scheduler.canary.before-read-tree");
     await controlGit(control, ["read-tree", base], { indexFile });
+    faultPoint("scheduler.canary.before-set-file");
     await controlGit(
       control,
       ["update-index", "--add", "--cacheinfo", `${type === "blob" ? mode : "100644"},${blob},${file}`],
@@ -102,6 +106,7 @@ async function brokenCommit(
         indexFile,
       },
     );
+    faultPoint("scheduler.canary.before-write-tree");
     const tree = (await controlGit(control, ["write-tree"], { indexFile })).stdout.trim();
     const message = `canary of ${run.run}: must be found red\n`;
     const commit = await writeCommit(control, {

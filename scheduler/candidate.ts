@@ -4,6 +4,7 @@
 
 import { showName, splitNul } from "../bus/git/tree.ts";
 import { BusbarError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, attemptLabel } from "../schemas/ids.ts";
 import { treeOf, writeCommit } from "./commit.ts";
 import { type Control, controlGit } from "./control.ts";
@@ -51,6 +52,7 @@ async function mergeTrees(
   headTree: string,
 ): Promise<{ tree: string } | { paths: string[] }> {
   const sides = await mergeSides(order, tree, headTree);
+  faultPoint("scheduler.candidate.before-merge");
   const result = await controlGit(
     order.control,
     ["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ...sides],

@@ -3,6 +3,7 @@
 // object by object: it must differ in exactly what was found, so that all of it went through the scope.
 
 import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Workspace } from "./workspace.ts";
@@ -59,6 +60,7 @@ export async function freshIndex(
   index: string,
 ): Promise<void> {
   const options = placeOptions({ work: workspace.work, index });
+  faultPoint("scheduler.capture.before-read-base");
   await controlGit(control, ["read-tree", base], options);
   if (!workspace.sparse) return;
   const old = placeOptions({ work: workspace.work, index: workspace.index });
@@ -71,6 +73,7 @@ export async function freshIndex(
     .filter((line) => line.startsWith("S "))
     .map((line) => line.slice(2))
     .filter((name) => known.has(name));
+  faultPoint("scheduler.capture.before-skip-sparse");
   await controlGit(control, ["update-index", "-z", "--skip-worktree", "--stdin"], {
     ...options,
     input: Buffer.from(left.map((name) => `${name}\0`).join(""), "latin1"),

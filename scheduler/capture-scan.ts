@@ -7,6 +7,7 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { GITLINK, parseRaw, type RawChange, showName, splitNul } from "../bus/git/tree.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { copyIndex, placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import { type OnDisk, onDisk } from "./on-disk.ts";
@@ -107,6 +108,7 @@ export async function touchedPaths(control: Control, workspace: Workspace): Prom
     const found = await scan({ ...workspace, control, scratch });
     return [...found.touched.map((item) => item.name), ...found.nested].map(showName);
   } finally {
+    faultPoint("scheduler.touched.before-remove-index");
     await rm(scratch, { force: true });
   }
 }

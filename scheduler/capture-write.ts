@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { EXECUTABLE, LINK, REGULAR } from "../bus/git/tree.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Touched } from "./capture-scan.ts";
 import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
@@ -24,6 +25,7 @@ export async function hashAll(
   const files = items.filter((item) => item.disk.is === "file");
   if (files.length > 0) {
     // Attributes of the repository count (line ends); filters do not exist in our configuration.
+    faultPoint("scheduler.capture.before-write-files");
     const { stdout } = await controlGit(
       place.control,
       ["hash-object", ...(write ? ["-w"] : []), "--stdin-paths"],
@@ -54,6 +56,7 @@ function quoted(name: string): string {
 }
 
 async function writeBlob(control: Control, content: Buffer): Promise<string> {
+  faultPoint("scheduler.capture.before-write-link");
   const { stdout } = await controlGit(control, ["hash-object", "-w", "--stdin", "--no-filters"], {
     input: content,
   });
@@ -80,11 +83,13 @@ export async function writeTree(place: WritePlace, changes: readonly IndexChange
     const set = changes.flatMap(({ name, entry }) =>
       entry ? [`${entry.mode} ${entry.oid}\t${name}\0`] : [],
     );
+    faultPoint("scheduler.capture.before-set-index");
     await controlGit(place.control, ["update-index", "-z", "--index-info"], {
       ...options,
       input: Buffer.from([...removed, ...set].join(""), "latin1"),
     });
   }
+  faultPoint("scheduler.capture.before-write-tree");
   const { stdout } = await controlGit(place.control, ["write-tree"], options);
   return stdout.trim();
 }

@@ -12,6 +12,7 @@ import { join } from "node:path";
 import { gitLikePart } from "../bus/git/names.ts";
 import { pathText, showName } from "../bus/git/tree.ts";
 import { BusbarError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, snapshotRef } from "../schemas/ids.ts";
 import { MAX_CAPTURED_FILE_BYTES } from "../schemas/limits.ts";
 import { gitOddities } from "./agent-git.ts";
@@ -119,7 +120,10 @@ export async function capture(order: CaptureOrder): Promise<Captured> {
       submodules,
     };
   } finally {
-    for (const file of [fresh, `${fresh}.lock`]) await rm(file, { force: true });
+    for (const file of [fresh, `${fresh}.lock`]) {
+      faultPoint("scheduler.capture.before-remove-fresh-index");
+      await rm(file, { force: true });
+    }
   }
 }
 
@@ -156,7 +160,10 @@ async function contentBy(order: CaptureOrder, index: string, baseTree: string): 
       foreign,
     };
   } finally {
-    for (const file of [scratch, `${scratch}.lock`]) await rm(file, { force: true });
+    for (const file of [scratch, `${scratch}.lock`]) {
+      faultPoint("scheduler.capture.before-remove-index");
+      await rm(file, { force: true });
+    }
   }
 }
 
@@ -168,7 +175,13 @@ function unaccountedFor(path: string): Refused {
 function ensureWork({ dir, work }: Workspace): string[] {
   const stats = lstatSync(work, { throwIfNoEntry: false });
   if (stats?.isDirectory()) return [];
-  if (stats) renameSync(work, mkdtempSync(join(dir, "replaced-")).concat("/work"));
+  if (stats) {
+    faultPoint("scheduler.capture.before-make-aside");
+    const aside = mkdtempSync(join(dir, "replaced-"));
+    faultPoint("scheduler.capture.before-move-aside");
+    renameSync(work, join(aside, "work"));
+  }
+  faultPoint("scheduler.capture.before-make-work");
   mkdirSync(work, { mode: 0o700 });
   return [stats ? "the working tree was replaced by something else" : "the working tree is gone"];
 }

@@ -3,6 +3,7 @@
 
 import { copyFile, stat, utimes } from "node:fs/promises";
 import type { GitOptions } from "../bus/git/run.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type Control, controlGit } from "./control.ts";
 
 export interface Checkout {
@@ -24,6 +25,7 @@ export function placeOptions(place: Omit<Checkout, "tree">): GitOptions {
 }
 
 export async function checkoutFull(control: Control, place: Checkout): Promise<void> {
+  faultPoint("scheduler.checkout.before-full");
   await controlGit(control, ["read-tree", "--reset", "-u", place.tree], placeOptions(place));
 }
 
@@ -34,8 +36,10 @@ export async function checkoutSparse(
   paths: readonly string[],
 ): Promise<void> {
   const options = placeOptions(place);
+  faultPoint("scheduler.checkout.before-sparse-index");
   await controlGit(control, ["read-tree", place.tree], options);
   const all = await controlGit(control, ["ls-files", "-z"], { ...options, encoding: "buffer" });
+  faultPoint("scheduler.checkout.before-skip-all");
   await controlGit(control, ["update-index", "-z", "--skip-worktree", "--stdin"], {
     ...options,
     input: all.stdoutBuffer,
@@ -46,7 +50,9 @@ export async function checkoutSparse(
     .filter((path) => present.has(path))
     .map((path) => `${path}\0`)
     .join("");
+  faultPoint("scheduler.checkout.before-take-some");
   await controlGit(control, ["update-index", "-z", "--no-skip-worktree", "--stdin"], { ...options, input });
+  faultPoint("scheduler.checkout.before-write-some");
   await controlGit(control, ["checkout-index", "-q", "-u", "-z", "--stdin"], { ...options, input });
 }
 
@@ -61,7 +67,9 @@ export function giveIndex(index: string, gitDir: string): Promise<void> {
  * would not be seen.
  */
 export async function copyIndex(from: string, to: string): Promise<void> {
+  faultPoint("scheduler.checkout.before-give-index");
   await copyFile(from, to);
   const { atime, mtimeMs } = await stat(from);
+  faultPoint("scheduler.checkout.before-date-index");
   await utimes(to, atime, new Date(Math.floor(mtimeMs)));
 }

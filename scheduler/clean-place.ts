@@ -6,6 +6,7 @@ import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { parseRaw, pathText, showName } from "../bus/git/tree.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { writeTree } from "./capture-write.ts";
 import { checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
 import { treeOf } from "./commit.ts";
@@ -44,7 +45,9 @@ export async function makeCleanPlace(order: CleanPlaceOrder): Promise<CleanPlace
   const remove = async () => {
     for (const part of [work, index, `${index}.lock`, join(dir, "sub")]) await removeAll(part);
   };
+  faultPoint("scheduler.place.before-make");
   mkdirSync(dir, { recursive: true, mode: 0o700 });
+  faultPoint("scheduler.place.before-make-work");
   mkdirSync(work, { mode: 0o700 });
   try {
     const { tree, restored } = await protectedTree(order, index, work);
@@ -85,6 +88,7 @@ export async function protectedTree(
     protect.matches(pathText(name) ?? showName(name)),
   );
   if (changed.length === 0) return { tree, restored: [] };
+  faultPoint("scheduler.place.before-protect");
   await controlGit(control, ["read-tree", commit], placeOptions({ work, index }));
   const restoredTree = await writeTree(
     { control, work, scratch: index },
@@ -93,6 +97,7 @@ export async function protectedTree(
       entry: oldMode === "000000" ? null : { mode: oldMode, oid: oldOid },
     })),
   );
+  faultPoint("scheduler.place.before-remove-index");
   await rm(index, { force: true });
   return { tree: restoredTree, restored: changed.map(({ name }) => showName(name)) };
 }
@@ -100,11 +105,13 @@ export async function protectedTree(
 /** Removes a tree whatever modes its directories have. */
 export async function removeAll(path: string | Buffer): Promise<void> {
   try {
+    faultPoint("scheduler.remove.before-first-try");
     await rm(path, { recursive: true, force: true, maxRetries: 3 });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== "EACCES" && code !== "EPERM") throw error;
     await openTree(path);
+    faultPoint("scheduler.remove.before-second-try");
     await rm(path, { recursive: true, force: true, maxRetries: 3 });
   }
 }

@@ -1,5 +1,6 @@
 // Writes a commit from a tree: fixed identity, no signing, no hooks (cases 17, 20).
 
+import { faultPoint } from "../schemas/fault-points.ts";
 import { isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Identity } from "./own-repo.ts";
@@ -24,6 +25,7 @@ export async function writeCommit(control: Control, order: CommitOrder): Promise
     ...(date.date === undefined ? {} : { GIT_AUTHOR_DATE: date.date, GIT_COMMITTER_DATE: date.date }),
   };
   const parents = order.parents.flatMap((parent) => ["-p", parent]);
+  faultPoint("scheduler.commit.before-write");
   const { stdout } = await controlGit(control, ["commit-tree", "--no-gpg-sign", ...parents, order.tree], {
     input: order.message,
     env,

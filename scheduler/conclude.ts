@@ -8,6 +8,7 @@
 // 6. Prove: acceptance and shallow checks on the captured tree in a clean place. The canary comes first.
 // 7. Passed goes to the train; red goes back with the end of the log.
 
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
 import type { Captured } from "./capture.ts";
 import { agentEnd, evidence } from "./evidence.ts";
@@ -70,7 +71,10 @@ async function prove(at: Concluding, snapshot: SnapshotInfo): Promise<Settled> {
 
 async function phase({ kit, attempt }: Concluding, name: "capture" | "prove"): Promise<void> {
   attempt.abort.signal.throwIfAborted();
-  await whileAway(kit, attempt, () => kit.bus.call("attempt_update", { ...attempt.ref, phase: name }));
+  await whileAway(kit, attempt, () => {
+    faultPoint("scheduler.conclude.before-phase");
+    return kit.bus.call("attempt_update", { ...attempt.ref, phase: name });
+  });
 }
 
 function faultsOf(task: Task, run: Run, captured: Captured): Evidence | undefined {

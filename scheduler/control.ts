@@ -16,6 +16,7 @@ import { join } from "node:path";
 import type { RepoFacts } from "../bus/git/facts.ts";
 import { type GitOptions, type GitResult, git } from "../bus/git/run.ts";
 import { ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 
 export interface Control {
   /** Our bare repository. */
@@ -68,8 +69,10 @@ export function openControl(stateDir: string, facts: RepoFacts): Control {
 }
 
 function writeControl(gitDir: string, facts: RepoFacts): void {
-  for (const dir of ["objects", "refs/heads", "info"])
+  for (const dir of ["objects", "refs/heads", "info"]) {
+    faultPoint("scheduler.control.before-make-directory");
     mkdirSync(join(gitDir, dir), { recursive: true, mode: 0o700 });
+  }
   replace(join(gitDir, "HEAD"), "ref: refs/heads/none\n");
   replace(join(gitDir, "config"), CONFIG(facts.objectFormat));
   replace(join(gitDir, "info", "exclude"), userExcludes(facts.commonDir));
@@ -79,9 +82,12 @@ function writeControl(gitDir: string, facts: RepoFacts): void {
 function replace(path: string, text: string): void {
   const fresh = `${path}.new`;
   try {
+    faultPoint("scheduler.control.before-write");
     writeFileSync(fresh, text, { mode: 0o600 });
+    faultPoint("scheduler.control.before-rename");
     renameSync(fresh, path);
   } catch (error) {
+    faultPoint("scheduler.control.before-clean-up");
     rmSync(fresh, { force: true });
     throw error;
   }
@@ -96,8 +102,13 @@ export function userExcludes(commonDir: string): string {
 /** Where history ends in a shallow clone; without it git would look for parents that are not there. */
 export function copyShallow(from: string, to: string): void {
   const path = join(from, "shallow");
-  if (existsSync(path)) copyFileSync(path, join(to, "shallow"));
-  else rmSync(join(to, "shallow"), { force: true });
+  if (existsSync(path)) {
+    faultPoint("scheduler.control.before-copy-shallow");
+    copyFileSync(path, join(to, "shallow"));
+  } else {
+    faultPoint("scheduler.control.before-remove-shallow");
+    rmSync(join(to, "shallow"), { force: true });
+  }
 }
 
 /** git with our configuration on the user's objects. */

@@ -9,6 +9,7 @@ import { createHash } from "node:crypto";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, attemptLabel } from "../schemas/ids.ts";
 import type { Homes } from "./environment.ts";
 
@@ -82,6 +83,7 @@ const GIT_CONFIG = `[user]
 function writeGitConfig(home: string): void {
   const file = join(home, ".gitconfig");
   try {
+    faultPoint("scheduler.homes.before-git-config");
     writeFileSync(file, GIT_CONFIG, { mode: 0o600 });
   } catch (error) {
     throw ioError("writing", file, error);
@@ -90,6 +92,7 @@ function writeGitConfig(home: string): void {
 
 export function makePrivateDir(dir: string): void {
   try {
+    faultPoint("scheduler.homes.before-make");
     mkdirSync(dir, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw ioError("making the directory", dir, error);
@@ -103,7 +106,9 @@ export function writeCallProgram(dir: string, node: string, shim: readonly strin
   const words = [node, ...shim, "call"].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
   const file = join(bin, "busbar-call");
   try {
+    faultPoint("scheduler.call-program.before-write");
     writeFileSync(file, `#!/bin/sh\nexec ${words.join(" ")} "$@"\n`);
+    faultPoint("scheduler.call-program.before-permit");
     chmodSync(file, 0o755);
   } catch (error) {
     throw ioError("writing", file, error);

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Random } from "../schemas/ports.ts";
 import { makePrivateDir } from "./dirs.ts";
 import type { JobBase } from "./jobs.ts";
@@ -31,6 +32,7 @@ export function randomHex(random: Random, digits: number): string {
 /** Removes a directory that the scheduler made, whatever stands in it. */
 export async function removeTree(dir: string): Promise<void> {
   try {
+    faultPoint("scheduler.attempt.before-remove-tree");
     await rm(dir, { recursive: true, force: true, maxRetries: 3, retryDelay: 50 });
   } catch (error) {
     throw ioError("removing", dir, error);
@@ -44,6 +46,7 @@ export function writeJson(path: string, value: unknown): void {
 /** Mode 0600. */
 export function writeText(path: string, text: string): void {
   try {
+    faultPoint("scheduler.attempt.before-write-text");
     writeFileSync(path, text, { mode: 0o600 });
   } catch (error) {
     throw ioError("writing", path, error);

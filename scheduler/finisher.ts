@@ -3,6 +3,7 @@
 // depends on it. A result that the bus knows is never tried again: the branch is the person's from then on.
 
 import { BusbarError, isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
 import { ffBranch } from "./refs.ts";
@@ -34,6 +35,7 @@ export class Finisher {
     );
     log.info("bringing the result into the branch", { run, branch, head, moved: why === "", why });
     try {
+      faultPoint("scheduler.into.before-tell-bus");
       await bus.call("report_into", { run, branch, head, moved: why === "", why });
       this.#done.set(run, head);
     } catch (error) {

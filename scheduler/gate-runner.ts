@@ -11,6 +11,7 @@
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { compilePathSet } from "../schemas/globs.ts";
 import type { Evidence, Run, Task, Verdict } from "../schemas/task.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
@@ -181,7 +182,10 @@ export async function runCheck(
     command: check.run,
     summary: judged.summary,
   };
-  await whileAway(kit, attempt, () => kit.bus.call("record_verdict", { ...attempt.ref, verdict }));
+  await whileAway(kit, attempt, () => {
+    faultPoint("scheduler.gate.before-record-verdict");
+    return kit.bus.call("record_verdict", { ...attempt.ref, verdict });
+  });
   const { verdict: value, trouble } = judged;
   if (value === "pass") return { kind: "pass" };
   const said = evidence(judged.summary, {

@@ -11,6 +11,7 @@ import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Task } from "../schemas/task.ts";
 import { archivable, archive } from "./archive.ts";
 import type { Control } from "./control.ts";
@@ -79,6 +80,7 @@ async function collectOne(
   if (order.dry) return undefined;
   try {
     const to = archivePlace(order.stateDir, task.run, dir);
+    faultPoint("scheduler.gc.before-make-archive");
     mkdirSync(join(to, ".."), { recursive: true, mode: 0o700 });
     await archive({
       control: order.control,
@@ -86,6 +88,7 @@ async function collectOne(
       to,
       merged: isMergedBy(task, attempt),
     });
+    faultPoint("scheduler.gc.before-remove-claim");
     await rm(claimFile(order.stateDir, dir), { force: true });
     return undefined;
   } catch (error) {

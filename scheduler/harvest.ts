@@ -6,6 +6,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, agentTipRef, isOid } from "../schemas/ids.ts";
 import { borrowsAsMade, headOid, readAgentGit, withAgentObjects } from "./agent-git.ts";
 import { type Control, controlGit, repoGit } from "./control.ts";
@@ -107,11 +108,13 @@ async function pack({ control, work, base }: HarvestOrder, tips: readonly string
     );
   }
   const args = ["pack-objects", "-q", "--revs", "--threads=1", join(control.objectDir, "pack", "pack")];
+  faultPoint("scheduler.harvest.before-pack");
   await controlGit(control, args, { ...place, input: `${tips.join("\n")}\n^${base}\n` });
 }
 
 /** One transaction. The same harvest again names the same. */
 async function nameTips({ control, ref }: HarvestOrder, tips: readonly string[]): Promise<void> {
   const lines = [...tips].sort().map((oid, n) => `update ${agentTipRef(ref, n + 1)} ${oid}\n`);
+  faultPoint("scheduler.harvest.before-name-tips");
   await repoGit(control, ["update-ref", "--no-deref", "--stdin"], { input: lines.join("") });
 }

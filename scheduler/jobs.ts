@@ -1,6 +1,7 @@
 // Builds the job of a shim: an agent, or a check. Pure.
 
 import { dirname, join } from "node:path";
+import { FAULT_VARIABLE } from "../bus/client/fault.ts";
 import type { Config } from "../schemas/config.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import type { AttemptRef } from "../schemas/ids.ts";
@@ -68,6 +69,7 @@ export function agentJob(base: JobBase, place: JobPlace & { bin: string }, spec:
     limits: limitsOf({ ...base.config.limits, ...spec.limits }),
     bus: { socket: base.socket, shim_token: place.tokens.shim, agent_token: place.tokens.agent },
     task_socket: taskSocket(base.runtimeDir, place.ref),
+    ...faultOf(base),
   };
 }
 
@@ -105,7 +107,14 @@ export function checkJob(base: JobBase, place: JobPlace, check: CheckJob, taskEn
     grace_ms: base.config.kill_grace_ms,
     limits: limitsOf({ ...base.config.limits, ...check.limits }),
     bus: { socket: base.socket, shim_token: place.tokens.shim },
+    ...faultOf(base),
   };
+}
+
+/** The shim's own environment is a short list, and the agent must not see it. */
+function faultOf({ host }: JobBase): Pick<ShimJob, "fault"> {
+  const dir = host[FAULT_VARIABLE];
+  return dir === undefined ? {} : { fault: dir };
 }
 
 /** `3-unit-tests`: safe as a file name whatever the plan calls its checks. */

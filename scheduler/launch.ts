@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { BusbarError, ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { ShimJob } from "../schemas/job.ts";
 import type { HostEnv } from "./environment.ts";
 import { shimEnvironment } from "./environment.ts";
@@ -42,11 +43,13 @@ export async function launchShim(program: ShimProgram, job: ShimJob, host: HostE
   const errPath = join(job.dir, ERR_FILE);
   let err: number;
   try {
+    faultPoint("scheduler.launch.before-open-words");
     err = openSync(errPath, "a", 0o600);
   } catch (error) {
     throw ioError("opening", errPath, error);
   }
   try {
+    faultPoint("scheduler.launch.before-start");
     const child = execa(program.node, [...program.args], {
       cwd: job.dir,
       env: { ...shimEnvironment(host), [SHIM_VARIABLE]: job.dir },

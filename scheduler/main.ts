@@ -11,12 +11,14 @@
 import { hostname } from "node:os";
 import { parseArgs } from "node:util";
 import { type BusClient, connectBus } from "../bus/client/client.ts";
+import { armFaults, FAULT_VARIABLE } from "../bus/client/fault.ts";
 import { findBus, readToken } from "../bus/client/find.ts";
 import { startFailure } from "../bus/client/last-words.ts";
 import { removeSchedulerFile, writeSchedulerFile } from "../bus/client/running.ts";
 import { BusSession } from "../bus/client/session.ts";
 import { probeRepository } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { idFault } from "../schemas/ids.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { WorkerAnswer } from "../schemas/methods.ts";
@@ -139,6 +141,7 @@ class Scheduler {
   }
 
   async #register(client: BusClient): Promise<void> {
+    faultPoint("scheduler.start.before-register");
     const answer = await client.call("register_worker", {
       worker: this.#worker,
       host: hostname(),
@@ -245,6 +248,7 @@ class Scheduler {
 }
 
 async function main(): Promise<number> {
+  armFaults(process.env[FAULT_VARIABLE]);
   const args = readArguments(process.argv.slice(2));
   if (args.gc) {
     const answer = await runGc({ repo: args.repo, ...args.gc });

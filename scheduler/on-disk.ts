@@ -3,6 +3,7 @@
 import { chmodSync, type Stats } from "node:fs";
 import { lstat, readlink } from "node:fs/promises";
 import { EXECUTABLE, LINK, REGULAR } from "../bus/git/tree.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 
 /** How a path stands on the disk. `gone` also for paths below something that is no directory any more. */
 export type OnDisk =
@@ -25,7 +26,10 @@ export async function onDisk(work: string, name: string): Promise<OnDisk> {
   if (stats.isSymbolicLink()) return { is: "link", target: await readlink(path, { encoding: "buffer" }) };
   if (stats.isDirectory()) return { is: "directory" };
   if (!stats.isFile()) return { is: "special", what: kindOf(stats) };
-  if ((stats.mode & 0o400) === 0) chmodSync(path, (stats.mode & 0o7777) | 0o400);
+  if ((stats.mode & 0o400) === 0) {
+    faultPoint("scheduler.capture.before-make-readable");
+    chmodSync(path, (stats.mode & 0o7777) | 0o400);
+  }
   return { is: "file", mode: stats.mode & 0o100 ? EXECUTABLE : REGULAR, size: stats.size };
 }
 

@@ -1,6 +1,7 @@
 // Opens directories that somebody closed (chmod) to reading or removing. Asynchronous: a tree may be large.
 
 import { chmod, lstat, readdir } from "node:fs/promises";
+import { faultPoint } from "../schemas/fault-points.ts";
 
 /** Gives us rwx on each directory below and at `top`, links not followed; true when one was closed. */
 export async function openTree(top: string | Buffer, skip?: string): Promise<boolean> {
@@ -11,6 +12,7 @@ export async function openTree(top: string | Buffer, skip?: string): Promise<boo
       const stats = await lstat(dir);
       if (!stats.isDirectory()) continue;
       if ((stats.mode & 0o700) !== 0o700) {
+        faultPoint("scheduler.remove.before-open-directory");
         await chmod(dir, (stats.mode & 0o7777) | 0o700);
         opened = true;
       }

@@ -4,6 +4,7 @@
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, resolve } from "node:path";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { copyShallow } from "./control.ts";
 
 export interface Identity {
@@ -28,19 +29,28 @@ export interface OwnRepo {
 
 export function writeOwnRepo(repo: OwnRepo): void {
   const at = (...parts: string[]) => join(repo.gitDir, ...parts);
-  for (const dir of ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"])
+  for (const dir of ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"]) {
+    faultPoint("scheduler.own-repo.before-make-directory");
     mkdirSync(at(dir), { recursive: true });
+  }
+  faultPoint("scheduler.own-repo.before-config");
   writeFileSync(at("config"), ownConfig(repo));
+  faultPoint("scheduler.own-repo.before-excludes");
   writeFileSync(at("info", "exclude"), repo.excludes);
+  faultPoint("scheduler.own-repo.before-alternates");
   writeFileSync(at("objects", "info", "alternates"), alternatesFile(repo.from));
   copyShallow(repo.from, repo.gitDir);
   if (repo.branch === undefined) {
+    faultPoint("scheduler.own-repo.before-detached-head");
     writeFileSync(at("HEAD"), `${repo.commit}\n`);
     return;
   }
   const ref = at("refs", "heads", repo.branch);
+  faultPoint("scheduler.own-repo.before-branch-directory");
   mkdirSync(dirname(ref), { recursive: true });
+  faultPoint("scheduler.own-repo.before-branch");
   writeFileSync(ref, `${repo.commit}\n`);
+  faultPoint("scheduler.own-repo.before-head");
   writeFileSync(at("HEAD"), `ref: refs/heads/${repo.branch}\n`);
 }
 

@@ -5,6 +5,7 @@ import { mkdirSync } from "node:fs";
 import { rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type Control, controlGit } from "./control.ts";
 
 export interface PatchOrder {
@@ -47,10 +48,14 @@ export async function writePatch(order: PatchOrder): Promise<number> {
   if (stdoutBuffer.length === 0) return 0;
   const text = Buffer.concat([Buffer.from(HEAD(order)), stdoutBuffer]);
   try {
+    faultPoint("scheduler.patch.before-make-directory");
     mkdirSync(dirname(order.file), { recursive: true, mode: 0o700 });
+    faultPoint("scheduler.patch.before-write");
     await writeFile(`${order.file}.new`, text, { mode: 0o600 });
+    faultPoint("scheduler.patch.before-rename");
     await rename(`${order.file}.new`, order.file);
   } catch (error) {
+    faultPoint("scheduler.patch.before-clean-up");
     await rm(`${order.file}.new`, { force: true });
     throw ioError("writing the patch", order.file, error);
   }

@@ -16,6 +16,7 @@ import { createHash } from "node:crypto";
 import { lstatSync, mkdirSync, readFileSync, renameSync, rmdirSync } from "node:fs";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { Log } from "../schemas/ports.ts";
 import { checkoutFull, giveIndex } from "./checkout.ts";
@@ -159,9 +160,13 @@ export class PlacePool {
   async #settle(from: string, seal: Seal): Promise<void> {
     this.#count += 1;
     const dir = join(this.#options.top, `pool-${process.pid}-${this.#count}`);
+    faultPoint("scheduler.pool.before-make");
     mkdirSync(dir, { mode: 0o700 });
     try {
-      for (const part of ["work", "index"]) await rename(join(from, part), join(dir, part));
+      for (const part of ["work", "index"]) {
+        faultPoint("scheduler.pool.before-settle");
+        await rename(join(from, part), join(dir, part));
+      }
       const work = join(dir, "work");
       checkSeal(dir, seal);
       const holders = holdersOf(work, from, seal.before);
@@ -190,6 +195,7 @@ export class PlacePool {
       this.#remover.remove(idle.dir);
       // What has been moved to its new place already must not be in the way of a new one.
       const odd = `${idle.dir}-odd`;
+      faultPoint("scheduler.pool.before-set-aside");
       mkdirSync(odd, { mode: 0o700 });
       for (const part of ["work", "index"]) moveAway(join(order.dir, part), join(odd, part));
       this.#remover.remove(odd);
@@ -201,9 +207,13 @@ export class PlacePool {
     const { control, dir, commit } = order;
     const [work, index] = [join(dir, "work"), join(dir, "index")];
     checkSeal(from, seal);
+    faultPoint("scheduler.pool.before-make-place");
     mkdirSync(dir, { recursive: true, mode: 0o700 });
+    faultPoint("scheduler.pool.before-move-work");
     renameSync(join(from, "work"), work);
+    faultPoint("scheduler.pool.before-move-index");
     renameSync(join(from, "index"), index);
+    faultPoint("scheduler.pool.before-remove-empty");
     rmdirSync(from);
     await removeAll(join(work, ".git"));
     const { tree, restored } = await protectedTree(order, join(dir, "index.protect"), work);
@@ -258,6 +268,7 @@ function checkSeal(dir: string, seal: Seal): void {
 
 function moveAway(from: string, to: string): void {
   try {
+    faultPoint("scheduler.pool.before-move-away");
     renameSync(from, to);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;

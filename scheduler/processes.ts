@@ -17,6 +17,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs
 import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { attemptLabel } from "../schemas/ids.ts";
 import type { Outcome, ShimJob } from "../schemas/job.ts";
 import { KILL_SETTLE_MS, LOG_TAIL_BYTES } from "../schemas/limits.ts";
@@ -178,7 +179,9 @@ export class ShimProcesses implements Processes {
     const pid = waiting.pid ?? (typeof shim === "object" ? shim.pid : undefined);
     if (pid === undefined || this.#probe(waiting).kind !== "alive") return;
     try {
+      faultPoint("scheduler.abort.before-signal-shim");
       process.kill(pid, signal);
+      faultPoint("scheduler.abort.before-waking-shim");
       if (signal === "SIGTERM") process.kill(pid, "SIGCONT"); // a stopped one can act on it
     } catch {
       // ESRCH: it has ended; `ended` or the next look says so

@@ -4,6 +4,7 @@
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { SnapshotInfo } from "../schemas/task.ts";
 import type { Captured } from "./capture.ts";
 import { makePrivateDir } from "./dirs.ts";
@@ -21,9 +22,10 @@ export async function publishCapture(
   if (captured.changed.length === 0) return null;
   const { commit, tree } = captured;
   const changed = captured.changed.map(({ path, mode, oid }) => ({ path, mode, oid }));
-  const answer = await whileAway(kit, attempt, () =>
-    kit.bus.call("publish_snapshot", { ...attempt.ref, base: attempt.base, commit, tree, changed }),
-  );
+  const answer = await whileAway(kit, attempt, () => {
+    faultPoint("scheduler.publish.before-call");
+    return kit.bus.call("publish_snapshot", { ...attempt.ref, base: attempt.base, commit, tree, changed });
+  });
   // Named as the bus counts: the ref may have a higher number (capture.ts).
   await writeOutputPatch(kit, attempt, commit, `v${answer.version}`);
   return { version: answer.version, commit, tree, changed_count: changed.length };
@@ -44,6 +46,7 @@ async function writeOutputPatch(kit: Kit, attempt: Attempt, commit: string, name
 export function nameLandedPatch(kit: Kit, attempt: Attempt, version: number): void {
   const dir = join(attempt.dir, "output");
   try {
+    faultPoint("scheduler.publish.before-name-landed");
     copyFileSync(join(dir, `v${version}.patch`), join(dir, "landed.patch"));
   } catch (error) {
     kit.log.warn("the patch of a landing could not be written", { ...attempt.ref, error: String(error) });
@@ -59,6 +62,7 @@ export async function publishOnRequest(at: Concluding): Promise<void> {
     const captured = await captureNow({ ...at, task }, version);
     const { commit, tree } = captured;
     const changed = captured.changed.map(({ path, mode, oid }) => ({ path, mode, oid }));
+    faultPoint("scheduler.publish.before-answer-request");
     await kit.bus.call("publish_snapshot", { ...attempt.ref, base: attempt.base, commit, tree, changed });
   } catch (error) {
     if (isCode(error, "FENCED", "ILLEGAL_MOVE")) return;

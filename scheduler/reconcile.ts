@@ -3,6 +3,7 @@
 // train and is said (train.ts decides).
 
 import { isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Kit } from "./kit.ts";
@@ -33,6 +34,7 @@ export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnsw
   if (answer.kind !== "report") return answer;
   for (const { task, attempt, old, commit, tree } of answer.landings) {
     try {
+      faultPoint("scheduler.reconcile.before-tell-landing");
       await kit.bus.call("land", { run, task, attempt, old_head: old, commit, tree });
     } catch (error) {
       // A train moves the branch after the last verdict: whoever put this there was no train.

@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { refuseClash } from "../bus/git/ref-clash.ts";
 import { BusbarError, isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { baseRef, integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit, repoGit } from "./control.ts";
 
@@ -27,6 +28,7 @@ export function createRef(control: Control, ref: string, oid: string): Promise<M
 /** "stale": the ref did not name `oldOid`. Other trouble (a lock held for seconds) is GIT_FAILED. */
 export async function moveRef(control: Control, ref: string, oldOid: string, newOid: string): Promise<Moved> {
   try {
+    faultPoint("scheduler.ref.before-move");
     await repoGit(control, ["update-ref", "--no-deref", ref, newOid, oldOid]);
     return "moved";
   } catch (error) {

@@ -2,6 +2,7 @@
 // an attempt or a landing. `rm` does it outside our process; what it cannot remove (closed directories) we do.
 
 import { spawn } from "node:child_process";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Log } from "../schemas/ports.ts";
 import { removeAll } from "./clean-place.ts";
 
@@ -43,6 +44,7 @@ export class Remover {
 /** False when something is left. */
 function rm(dirs: readonly string[]): Promise<boolean> {
   return new Promise((resolve) => {
+    faultPoint("scheduler.remover.before-start");
     const child = spawn("rm", ["-rf", "--", ...dirs], { stdio: "ignore" });
     child.once("error", () => resolve(false));
     child.once("close", (code) => resolve(code === 0));

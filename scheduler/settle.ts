@@ -3,6 +3,7 @@
 
 import { setTimeout as delay } from "node:timers/promises";
 import { isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Params } from "../schemas/methods.ts";
 import type { Cause, Evidence, SnapshotInfo } from "../schemas/task.ts";
 import type { Attempt, Kit } from "./kit.ts";
@@ -17,9 +18,10 @@ export type Settled = "settled" | "fenced";
 /** "fenced": the attempt is no longer ours; nothing was changed. */
 export async function settle(kit: Kit, attempt: Attempt, result: Settlement): Promise<Settled> {
   try {
-    const { state } = await whileAway(kit, attempt, () =>
-      kit.bus.call("settle_attempt", { ...attempt.ref, result }),
-    );
+    const { state } = await whileAway(kit, attempt, () => {
+      faultPoint("scheduler.settle.before-call");
+      return kit.bus.call("settle_attempt", { ...attempt.ref, result });
+    });
     const what = result.kind === "failed" ? { cause: result.cause, why: result.evidence.summary } : {};
     kit.log.info("attempt settled", { ...attempt.ref, result: result.kind, ...what, state });
     return "settled";

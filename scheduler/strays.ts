@@ -13,6 +13,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { liveness, type PidFile, readStat, type Stat } from "./liveness.ts";
 
 const LOOK_EVERY_MS = 50;
@@ -126,6 +127,7 @@ function signalAll(procs: readonly Stat[], signal: NodeJS.Signals): void {
   for (const proc of procs) {
     if (!isThere(proc)) continue; // ended by itself; its number may be another's
     try {
+      faultPoint("scheduler.strays.before-signal");
       process.kill(proc.pid, signal);
     } catch {
       // ESRCH: gone this moment; EPERM: not ours to end, it shows up among the survivors

@@ -5,6 +5,7 @@ import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { submodulesOf } from "../bus/git/submodules.ts";
 import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import { onDisk } from "./on-disk.ts";
@@ -35,7 +36,9 @@ export async function placeSubmodules(
     const dir = join(work, submodule.path);
     const index = submoduleIndex(indexDir, n);
     const objectDir = join(submodule.gitDir, "objects");
+    faultPoint("scheduler.submodule.before-make-index-directory");
     mkdirSync(dirname(index), { recursive: true });
+    faultPoint("scheduler.submodule.before-make");
     mkdirSync(dir, { recursive: true });
     await checkoutFull(control, { work: dir, index, tree: submodule.oid, objectDir });
     writeOwnRepo({
@@ -67,6 +70,7 @@ export async function submoduleChanges(
     }
     const options = placeOptions({ work: join(work, path), index, objectDir });
     const ok = { ...options, encoding: "buffer" as const, okExits: [0, 1] };
+    faultPoint("scheduler.submodule.before-refresh");
     await controlGit(control, ["update-index", "-q", "--refresh"], ok);
     const [changed, added] = await Promise.all([
       controlGit(control, ["diff-files", "-z", "--raw", "--no-renames", "--ignore-submodules=all"], ok),

@@ -5,6 +5,7 @@
 
 import { chmod, lstat, readdir } from "node:fs/promises";
 import { GITLINK, LINK, splitNul } from "../bus/git/tree.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { placeOptions } from "./checkout.ts";
 import { removeAll } from "./clean-place.ts";
 import { type Control, controlGit } from "./control.ts";
@@ -82,8 +83,10 @@ class Walk {
     const wanted = dir === "" ? 0o700 : directoryMode;
     const { mode } = await lstat(path);
     if ((mode & 0o7777) === wanted) return true;
-    if (this.clean) await chmod(path, wanted);
-    else this.odd ??= `${dir || "the top"} has mode ${(mode & 0o7777).toString(8)}`;
+    if (this.clean) {
+      faultPoint("scheduler.sweep.before-permit");
+      await chmod(path, wanted);
+    } else this.odd ??= `${dir || "the top"} has mode ${(mode & 0o7777).toString(8)}`;
     return this.clean;
   }
 

@@ -11,6 +11,7 @@
 // of the commit say whose it is (`reconcile`).
 
 import { isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { candidateRef, integrationRef } from "../schemas/ids.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
 import { buildCandidate, type CandidateOutcome, commitMessage } from "./candidate.ts";
@@ -132,6 +133,7 @@ async function sendBack(
 async function keepAlive(kit: Kit, run: Run, commit: string): Promise<void> {
   const ref = candidateRef(run.run);
   const old = await readRef(kit.control, ref);
+  faultPoint("scheduler.candidate.before-keep");
   await moveRef(kit.control, ref, old ?? "0".repeat(commit.length), commit);
 }
 
@@ -139,14 +141,17 @@ async function moveAndReport(passenger: Passenger, head: string, candidate: Cand
   const { kit, attempt, run } = passenger;
   const { commit, tree } = candidate;
   const ref = integrationRef(run.run);
+  faultPoint("scheduler.land.before-move-ref");
   if ((await moveRef(kit.control, ref, head, commit)) === "stale") return { kind: "foreign" };
   try {
-    await whileAway(kit, attempt, () =>
-      kit.bus.call("land", { ...attempt.ref, old_head: head, commit, tree }),
-    );
+    await whileAway(kit, attempt, () => {
+      faultPoint("scheduler.land.before-tell-bus");
+      return kit.bus.call("land", { ...attempt.ref, old_head: head, commit, tree });
+    });
   } catch (error) {
     if (!isCode(error, "FENCED", "ILLEGAL_MOVE", "STALE_HEAD", "UNPROVEN", "NO_SUCH_TASK", "NO_SUCH_RUN"))
       throw error;
+    faultPoint("scheduler.land.before-move-back");
     const back = await moveRef(kit.control, ref, commit, head);
     kit.log.warn("the bus did not take a landing; the branch went back", {
       ...attempt.ref,

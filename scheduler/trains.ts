@@ -1,6 +1,7 @@
 // One train per run: takes the first of the queue, lands it, takes the next, until none is left or the run is paused.
 // What the bus did to a task meanwhile (cancel) aborts its turn.
 
+import { faultPoint } from "../schemas/fault-points.ts";
 import { attemptLabel, integrationBranch } from "../schemas/ids.ts";
 import type { Task } from "../schemas/task.ts";
 import { claimFile } from "./dirs.ts";
@@ -171,6 +172,7 @@ export class Trains {
       why,
     });
     const help = `look at ${integrationBranch(run)}`;
+    faultPoint("scheduler.halt.before-pause");
     await this.#kit.bus.call("pause", { run, why: `${why}; ${help}`.slice(0, MAX_WHY_CHARS) });
   }
 

@@ -9,6 +9,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { basename, isAbsolute, join, normalize } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, attemptLabel, isOid } from "../schemas/ids.ts";
 import { checkoutFull, checkoutSparse, giveIndex } from "./checkout.ts";
 import { type Control, plainGit, userExcludes } from "./control.ts";
@@ -46,8 +47,10 @@ export async function makeWorkspace(order: WorkspaceOrder): Promise<Workspace> {
   const work = join(dir, "work");
   const made = [work, join(dir, "index"), join(dir, "index.lock"), join(dir, "sub"), join(dir, FACTS)];
   try {
+    faultPoint("scheduler.workspace.before-make-attempt");
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     // Fails where something is: a workspace is never made over another.
+    faultPoint("scheduler.workspace.before-make-work");
     mkdirSync(work, { mode: 0o700 });
   } catch (cause) {
     throw workspaceFailed(order, cause);
@@ -55,7 +58,10 @@ export async function makeWorkspace(order: WorkspaceOrder): Promise<Workspace> {
   try {
     return await fill(order, work);
   } catch (cause) {
-    for (const path of made) rmSync(path, { recursive: true, force: true, maxRetries: 3 });
+    for (const path of made) {
+      faultPoint("scheduler.workspace.before-clean-up");
+      rmSync(path, { recursive: true, force: true, maxRetries: 3 });
+    }
     throw workspaceFailed(order, cause);
   }
 }
@@ -80,6 +86,7 @@ async function fill(order: WorkspaceOrder, work: string): Promise<Workspace> {
   const submodules = await placeSubmodules(control, base, work, join(dir, "sub"));
   await verifyPlace(control, work, base);
   const workspace: Workspace = { dir, work, index, sparse, submodules };
+  faultPoint("scheduler.workspace.before-write-facts");
   writeFileSync(join(dir, FACTS), `${JSON.stringify({ v: 1, base, sparse, submodules })}\n`);
   return workspace;
 }

@@ -26,6 +26,8 @@ export interface ShimJob {
   bus: { socket: string; shim_token: string; agent_token?: string };
   /** Where the task socket is opened; absent for checks. */
   task_socket?: string;
+  /** For tests: where fault points are armed (bus/client/fault.ts). Never in the environment of the process. */
+  fault?: string;
 }
 
 /** Why a process ended; the first reason wins. */

@@ -2,6 +2,7 @@
 // [JSON]`: one request to the bus of the attempt it is called in. Imports nothing but Node's own modules and a
 // few files of ours: one of these runs for every agent.
 
+import { armFaults } from "../bus/client/fault.ts";
 import { connectThin } from "../bus/client/thin.ts";
 import { jsonLog, systemClock } from "../schemas/ports.ts";
 import { callMode } from "./call.ts";
@@ -29,7 +30,9 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     const cancel = new AbortController();
     process.on("SIGTERM", () => cancel.abort("SIGTERM to the shim"));
-    return await runJob(await readJob(), {
+    const job = await readJob();
+    armFaults(job.fault);
+    return await runJob(job, {
       cancel: cancel.signal,
       connect: connectThin,
       log,

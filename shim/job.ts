@@ -80,6 +80,7 @@ function jobFault(job: ShimJob | null): string | undefined {
   if (!(job.timeout_ms > 0) || !(job.grace_ms >= 0)) return "timeout_ms and grace_ms must be numbers";
   if (typeof job.limits?.core !== "number") return "limits.core is missing";
   if (!isTexts([job.bus?.socket, job.bus?.shim_token])) return "bus must hold socket and shim_token";
+  if (job.fault !== undefined && !isTexts([job.fault])) return "fault must be a text";
   if (job.task_socket !== undefined && !isTexts([job.task_socket, job.bus.agent_token]))
     return "a task_socket needs bus.agent_token";
   return undefined;

@@ -10,6 +10,7 @@
 
 import type { ThinClient } from "../bus/client/thin.ts";
 import { BusbarError, isCode } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Outcome } from "../schemas/job.ts";
 import { CALL_TIMEOUT_MS, HEARTBEAT_MS, RECONNECT_MAX_MS } from "../schemas/limits.ts";
 import type { Clock, Log, Random } from "../schemas/ports.ts";
@@ -64,6 +65,7 @@ export class BusLink {
 
   /** Step 3; never throws. */
   heartbeat(usage: Usage): void {
+    faultPoint("shim.link.before-heartbeat");
     this.#client
       ?.call("heartbeat", { kind: this.#o.who.kind, usage }, HEARTBEAT_MS)
       .catch((error: unknown) => this.#noteFence(error));
@@ -75,6 +77,7 @@ export class BusLink {
     for (let tries = 0; !this.#fenced; tries++) {
       try {
         const client = this.#client ?? (await this.#open());
+        faultPoint("shim.link.before-complete");
         await client.call("complete", { outcome }, CALL_TIMEOUT_MS);
         return true;
       } catch (error) {
@@ -95,6 +98,7 @@ export class BusLink {
   async #open(): Promise<ThinClient> {
     const client = await this.#o.connect((method, params) => this.#hear(method, params));
     try {
+      faultPoint("shim.link.before-register");
       const answer = await client.call("register", this.#o.who, CALL_TIMEOUT_MS);
       this.#heartbeatMs = (answer as { heartbeat_ms?: number } | null)?.heartbeat_ms ?? HEARTBEAT_MS;
     } catch (error) {

@@ -18,6 +18,7 @@ import {
   writeSync,
 } from "node:fs";
 import { ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { EVIDENCE_BYTES, LOG_HEAD_BYTES, LOG_TAIL_BYTES } from "../schemas/limits.ts";
 
 const COPY_BYTES = 64 * 1024;
@@ -98,6 +99,7 @@ export class BoundedLog {
   #put(fd: number, bytes: Buffer, at: number | null): number {
     let done = 0;
     try {
+      faultPoint("shim.log.before-write");
       while (done < bytes.length)
         done += this.#write(fd, bytes, done, bytes.length - done, at === null ? null : at + done);
     } catch {
@@ -143,6 +145,7 @@ export class BoundedLog {
     }
     closeSync(fd);
     this.#ringFd = undefined;
+    faultPoint("shim.log.before-remove-ring");
     unlinkSync(`${this.#path}.tail`);
     return kept;
   }
@@ -163,7 +166,9 @@ export class BoundedLog {
 function create(path: string): number {
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
   try {
+    faultPoint("shim.log.before-create");
     const fd = openSync(path, flags, 0o600);
+    faultPoint("shim.log.before-permit");
     fchmodSync(fd, 0o600);
     return fd;
   } catch (error) {

@@ -5,6 +5,7 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { Outcome, ShimJob } from "../schemas/job.ts";
 
 /** Who the shim is, and how what it started can be found when it is gone itself. */
@@ -35,19 +36,25 @@ export function writeDurably(path: string, value: unknown): void {
   const dir = dirname(path);
   const temporary = join(dir, `.${basename(path)}.${process.pid}.tmp`);
   try {
+    faultPoint("shim.durable-file.before-open");
     const fd = openSync(temporary, "w", 0o600);
     try {
+      faultPoint("shim.durable-file.before-write");
       writeSync(fd, `${JSON.stringify(value)}\n`);
+      faultPoint("shim.durable-file.before-sync");
       fsyncSync(fd);
     } finally {
       closeSync(fd);
     }
+    faultPoint("shim.durable-file.before-rename");
     renameSync(temporary, path);
     const dirFd = openSync(dir, "r");
+    faultPoint("shim.durable-file.before-sync-directory");
     fsyncSync(dirFd);
     closeSync(dirFd);
   } catch (error) {
     // `path` may be a directory that an agent made: its outcome goes to the bus, and nothing half is left here.
+    faultPoint("shim.durable-file.before-clean-up");
     rmSync(temporary, { force: true });
     throw ioError("writing", path, error);
   }

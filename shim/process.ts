@@ -10,6 +10,7 @@
 // No signal goes to a pid below 2, to a number that another process has by now (its start time is compared), or
 // to a group of which no member was seen in the same pass. ESRCH and EPERM end quietly.
 
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { EndReason } from "../schemas/job.ts";
 import { KILL_SETTLE_MS, LEFTOVER_GRACE_MS } from "../schemas/limits.ts";
 import type { Clock } from "../schemas/ports.ts";
@@ -155,6 +156,7 @@ export class Supervision {
 
 function kill(pid: number, signal: NodeJS.Signals): void {
   try {
+    faultPoint("shim.end.before-signal");
     process.kill(pid, signal);
   } catch {
     // ESRCH: gone by itself; EPERM: not ours to end, it shows up among the survivors

@@ -19,6 +19,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import type { ThinClient, ThinOptions } from "../bus/client/thin.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import { attemptLabel } from "../schemas/ids.ts";
 import type { Outcome, ShimJob } from "../schemas/job.ts";
 import { DRAIN_MS, REGISTER_WAIT_MS, REPORT_GIVE_UP_MS, SAMPLE_MS } from "../schemas/limits.ts";
@@ -90,6 +91,7 @@ class JobRun {
   }
 
   async run(): Promise<number> {
+    faultPoint("shim.start.before-pid-file");
     writeDurably(this.#pidPath(), this.#self);
     const { cancel } = this.#edge;
     if (cancel.aborted) this.#cancel(String(cancel.reason));
@@ -181,6 +183,7 @@ class JobRun {
       onHeartbeat: (usage) => this.#link.heartbeat(usage),
     });
     this.#self.child = { pid: started.pid, start_time: startTime(started.pid) };
+    faultPoint("shim.start.before-note-child");
     this.#write(this.#pidPath(), this.#self);
     return started.output;
   }
@@ -201,9 +204,12 @@ class JobRun {
   /** Step 7. */
   async #report(outcome: Outcome): Promise<number> {
     const outbox = join(this.#job.dir, this.#job.files.outbox);
+    faultPoint("shim.report.before-outbox");
     this.#write(outbox, outcome);
+    faultPoint("shim.report.before-done");
     this.#write(join(this.#job.dir, this.#job.files.done), doneOf(outcome));
     const taken = await this.#link.complete(outcome, REPORT_GIVE_UP_MS);
+    faultPoint("shim.report.before-acknowledged");
     if (taken) this.#write(ackPath(outbox), { v: 1, at: new Date(this.#edge.clock.now()).toISOString() });
     this.#link.close();
     return taken ? 0 : EXIT_UNREPORTED;
@@ -216,6 +222,7 @@ class JobRun {
   /** A full disk must not keep the outcome from the bus. */
   #write(path: string, value: unknown): void {
     try {
+      faultPoint("shim.report.before-write");
       writeDurably(path, value);
     } catch (error) {
       this.#edge.log.error((error as Error).message, this.#ids());

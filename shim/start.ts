@@ -23,6 +23,7 @@ import {
 import { Socket } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
 import { BusbarError, ioError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import type { LaunchHost } from "./launch.ts";
 
 const READ_BYTES = 64 * 1024;
@@ -43,6 +44,7 @@ interface Fifo {
 
 function makeFifo(dir: string): Fifo {
   const path = join(dir, `.output-${process.pid}`);
+  faultPoint("shim.start.before-make-fifo");
   const made = spawnSync(MKFIFO, ["-m", "600", path], {
     env: { PATH: "/usr/bin:/bin" },
     stdio: ["ignore", "ignore", "pipe"],
@@ -54,11 +56,13 @@ function makeFifo(dir: string): Fifo {
     );
   try {
     const readFd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    faultPoint("shim.start.before-open-fifo");
     const writeFd = openSync(path, constants.O_WRONLY);
     return { readFd, writeFd };
   } catch (error) {
     throw ioError("opening the FIFO", path, error);
   } finally {
+    faultPoint("shim.start.before-remove-fifo");
     unlinkSync(path);
   }
 }
@@ -100,6 +104,7 @@ export function startProcess(
   const [file, ...args] = plan.argv as [string, ...string[]];
   let child: ChildProcess;
   try {
+    faultPoint("shim.start.before-spawn");
     child = spawn(file, args, {
       cwd: plan.cwd,
       env: plan.env,

@@ -11,6 +11,7 @@ import { mkdirSync, statSync, unlinkSync } from "node:fs";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { BusbarError, type ErrorCode, ioError, toWireError } from "../schemas/errors.ts";
+import { faultPoint } from "../schemas/fault-points.ts";
 import {
   CALL_TIMEOUT_MS,
   HANDSHAKE_TIMEOUT_MS,
@@ -69,6 +70,7 @@ export async function openTaskSocket(options: TaskSocketOptions): Promise<TaskSo
 function prepare(path: string): void {
   const dir = dirname(path);
   try {
+    faultPoint("shim.socket.before-make-directory");
     mkdirSync(dir, { recursive: true, mode: 0o700 });
     const { uid, mode } = statSync(dir);
     if (uid !== process.getuid?.() || (mode & 0o077) !== 0)
@@ -82,6 +84,7 @@ function prepare(path: string): void {
 
 function remove(path: string): void {
   try {
+    faultPoint("shim.socket.before-remove");
     unlinkSync(path);
   } catch {
     // not there
@@ -92,6 +95,7 @@ function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", (error) => reject(ioError("opening the task socket", path, error)));
     const old = process.umask(0o177); // bind happens inside listen()
+    faultPoint("shim.socket.before-listen");
     server.listen(path, resolve);
     process.umask(old);
   });

@@ -7,6 +7,7 @@
 
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { makePrivateDir, writeDurably } from "../paths.ts";
 import { bootId, isSameProcess, ownIdentity, type ProcessIdentity } from "./identity.ts";
 
@@ -23,6 +24,7 @@ function schedulerFile(stateDir: string): string {
 export function writeSchedulerFile(stateDir: string): void {
   const file = schedulerFile(stateDir);
   makePrivateDir(dirname(file), process.getuid?.() ?? 0);
+  faultPoint("scheduler.identity.before-write");
   writeDurably(file, `${JSON.stringify({ v: 1, ...ownIdentity() })}\n`);
 }
 
@@ -30,7 +32,10 @@ export function writeSchedulerFile(stateDir: string): void {
 export function removeSchedulerFile(stateDir: string): void {
   const { pid, start_time } = ownIdentity();
   const there = readIdentity(schedulerFile(stateDir));
-  if (there?.pid === pid && there.start_time === start_time) rmSync(schedulerFile(stateDir), { force: true });
+  if (there?.pid === pid && there.start_time === start_time) {
+    faultPoint("scheduler.identity.before-remove");
+    rmSync(schedulerFile(stateDir), { force: true });
+  }
 }
 
 /** The scheduler, if exactly the process that wrote the file still runs. */

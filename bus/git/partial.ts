@@ -2,6 +2,7 @@
 // that nothing of ours needs the network (case 06).
 
 import { BusbarError } from "../../schemas/errors.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { isOid } from "../../schemas/ids.ts";
 import type { RepoFacts } from "./facts.ts";
 import { git } from "./run.ts";
@@ -48,6 +49,7 @@ async function fetchObjects(facts: RepoFacts, remote: string, missing: string[])
       : { GIT_SSH_COMMAND: "ssh -o BatchMode=yes -o ConnectTimeout=10" };
   const args = ["fetch", "-q", "--no-tags", "--no-prune", "--no-write-fetch-head", "--no-auto-gc"];
   try {
+    faultPoint("scheduler.partial.before-fetch");
     await git(
       [...args, "--recurse-submodules=no", "--filter=blob:none", "--stdin", "--end-of-options", remote],
       {

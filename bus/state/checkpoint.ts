@@ -7,6 +7,7 @@ import { basename, dirname, join } from "node:path";
 import { type Adapter, Low } from "lowdb";
 import { BusbarError, ioError } from "../../schemas/errors.ts";
 import type { ChangedPath } from "../../schemas/events.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { taskKey } from "../../schemas/ids.ts";
 import { STATE_VERSION } from "../../schemas/limits.ts";
 import type { Run, Task } from "../../schemas/task.ts";
@@ -64,21 +65,27 @@ class DurableFile<T extends object> implements Adapter<T> {
     const dir = dirname(this.path);
     const temporary = join(dir, `.${basename(this.path)}.${process.pid}-${tempCount++}.tmp`);
     try {
+      faultPoint("bus.checkpoint.before-open");
       const file = await disk.open(temporary, "wx", 0o600);
       try {
         let position = 0;
         for await (const text of this.slices(data)) {
           const bytes = Buffer.from(text, "utf8");
+          faultPoint("bus.checkpoint.before-write");
           await writeAll(file, bytes, position);
           position += bytes.length;
         }
+        faultPoint("bus.checkpoint.before-sync");
         await file.sync();
       } finally {
         await file.close();
       }
+      faultPoint("bus.checkpoint.before-rename");
       await disk.rename(temporary, this.path);
+      faultPoint("bus.checkpoint.before-sync-directory");
       await disk.syncDir(dir);
     } catch (error) {
+      faultPoint("bus.checkpoint.before-clean-up");
       await disk.unlink(temporary).catch(() => {});
       throw ioError("writing the checkpoint", this.path, error, "STORAGE");
     }
@@ -143,6 +150,7 @@ export function takeCheckpoint(
   }
   const meta: MetaDoc = { v: STATE_VERSION, position, runs: [...base.runTable.keys()] };
   return async () => {
+    faultPoint("bus.checkpoint.before-make-directory");
     await ports.disk.mkdir(ports.dir);
     for (const { run, doc } of docs) {
       const file = runFile(ports, run);
@@ -187,6 +195,7 @@ export async function loadCheckpoint(
 ): Promise<{ position: Position; seqOf: Map<string, number> } | undefined> {
   for (const name of await ports.disk.list(ports.dir)) {
     if (!name.endsWith(".tmp")) continue;
+    faultPoint("bus.checkpoint.before-remove-torn");
     await ports.disk.unlink(join(ports.dir, name)).catch(() => {}); // left by a kill; it harms nobody
   }
   const meta = metaFile(ports);

@@ -4,6 +4,7 @@
 import { writeSync } from "node:fs";
 import { mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { isErrno } from "./errno.ts";
 
 export interface DiskFile {
@@ -111,12 +112,15 @@ export async function readWhole(disk: Disk, path: string): Promise<Buffer | unde
 
 /** A file of ours with its name, durable. Where it fails, what stands there is not to be believed. */
 export async function writeWhole(disk: Disk, path: string, bytes: Buffer): Promise<void> {
+  faultPoint("bus.whole-file.before-open");
   const file = await disk.open(path, "w", 0o600);
   try {
     await writeAll(file, bytes, 0);
+    faultPoint("bus.whole-file.before-sync");
     await file.sync();
   } finally {
     await file.close();
   }
+  faultPoint("bus.whole-file.before-sync-directory");
   await disk.syncDir(dirname(path));
 }

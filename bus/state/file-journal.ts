@@ -1,6 +1,7 @@
 // The journal in files: opening (scan, cut a torn tail), appending (journal.ts), reading back. See journal.ts for the rules.
 
 import type { JournalRecord } from "../../schemas/events.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { type DiskFile, readAt, writeAll } from "./disk.ts";
 import type { Batch, Damage, Journal, Position, Proof, ReadHint } from "./journal.ts";
 import { JournalReader } from "./journal-read.ts";
@@ -35,6 +36,7 @@ export class FileJournal implements Journal {
     onRecord: (record: JournalRecord, mac: string) => void,
   ): Promise<FileJournal> {
     const { disk, dir, key, log } = ports;
+    faultPoint("bus.journal.before-make-directory");
     await disk.mkdir(dir);
     const known = checkpoint?.seq ?? 0;
     const small = await isSmall(ports);
@@ -142,9 +144,11 @@ async function isSmall({ disk, dir }: WriterPorts): Promise<boolean> {
 async function openLast({ disk, dir }: WriterPorts, end: Position, checkpoint: Position | undefined) {
   const last = (await listSegments(disk, dir)).find(({ first }) => first === end.segment);
   if (!last || last.packed) return undefined; // the next record begins a file
+  faultPoint("bus.journal.before-open-last");
   const file = await disk.open(last.path, "r+");
   try {
     await writeAgain(file, checkpoint?.segment === end.segment ? checkpoint.offset : 0, end.offset);
+    faultPoint("bus.journal.before-sync-last");
     await file.datasync();
     return file;
   } catch (error) {
@@ -154,6 +158,8 @@ async function openLast({ disk, dir }: WriterPorts, end: Position, checkpoint: P
 }
 
 async function writeAgain(file: DiskFile, from: number, to: number): Promise<void> {
-  for (let at = from; at < to; at += CHUNK_BYTES)
+  for (let at = from; at < to; at += CHUNK_BYTES) {
+    faultPoint("bus.journal.before-write-last-again");
     await writeAll(file, await readAt(file, at, Math.min(CHUNK_BYTES, to - at)), at);
+  }
 }

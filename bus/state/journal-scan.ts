@@ -8,6 +8,7 @@
 import { join } from "node:path";
 import { BusbarError } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { bodyOf, claimedMac, FIRST_MAC, follows } from "./chain.ts";
 import { diagnose, records } from "./diagnose.ts";
 import { type Disk, readAt, writeWhole } from "./disk.ts";
@@ -253,12 +254,17 @@ export async function cutTorn(
   seq: number,
 ): Promise<string> {
   const keep = join(dir, "..", "torn");
+  faultPoint("bus.torn.before-make-directory");
   await disk.mkdir(keep);
+  faultPoint("bus.torn.before-open-journal");
   const file = await disk.open(torn.path, "r+");
   const copy = join(keep, `after-${seq}-${torn.bytes}.bin`);
   try {
+    faultPoint("bus.torn.before-copy");
     await writeWhole(disk, copy, await readAt(file, torn.offset, torn.bytes));
+    faultPoint("bus.torn.before-cut");
     await file.truncate(torn.offset);
+    faultPoint("bus.torn.before-sync-cut");
     await file.sync();
   } finally {
     await file.close();

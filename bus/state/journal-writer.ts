@@ -9,6 +9,7 @@
 // though nobody waits), and what was told of them is written again before anything else is.
 
 import { BusbarError, ioError } from "../../schemas/errors.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { JOURNAL_SEGMENT_BYTES } from "../../schemas/limits.ts";
 import type { Log } from "../../schemas/ports.ts";
 import { type Disk, type DiskFile, writeAllNow } from "./disk.ts";
@@ -182,6 +183,7 @@ export class JournalWriter {
     const { text, placed } = place(this.ports.key, this.tail, batches);
     const bytes = Buffer.from(text, "utf8");
     this.dirty = true;
+    faultPoint("bus.journal.before-write");
     writeAllNow(file, bytes, this.tail.offset);
     this.dirty = false;
     this.unsynced.add(this.tail.offset, bytes);
@@ -222,6 +224,7 @@ export class JournalWriter {
     const parts = this.unsynced.count;
     const began = this.ports.monotonic();
     try {
+      faultPoint("bus.journal.before-sync");
       await file.datasync();
     } catch (cause) {
       this.dirty = true;
@@ -242,6 +245,7 @@ export class JournalWriter {
     while (end < this.pages.length && !this.pages[end]?.batch.durable) end += 1;
     if (end === 0) return;
     if (count > 0 || !this.syncFailed) this.recovered();
+    faultPoint("bus.journal.before-apply");
     const told = this.pages.splice(0, end);
     for (const written of told) {
       this.position = written.end;
@@ -279,6 +283,7 @@ export class JournalWriter {
 
   /** Cuts off what does not count, and writes again what does and may not be on the disk. */
   private async mend(file: DiskFile): Promise<void> {
+    faultPoint("bus.journal.before-cut-failed-write");
     await file.truncate(this.position.offset);
     await this.unsynced.writeAgain(file);
     this.dirty = false;
@@ -290,8 +295,10 @@ export class JournalWriter {
     if (old && this.unsynced.size > 0) await this.syncPages(old);
     const first = this.position.seq + 1;
     const { disk, dir } = this.ports;
+    faultPoint("bus.segment.before-make");
     const file = await disk.open(segmentPath(dir, first), "w+");
     try {
+      faultPoint("bus.segment.before-sync-directory");
       await disk.syncDir(dir);
     } catch (cause) {
       await file.close().catch(() => {});

@@ -3,6 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import { BusbarError, ioError } from "../../schemas/errors.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { type Disk, readWhole, writeWhole } from "./disk.ts";
 
 const KEY_BYTES = 32;
@@ -25,9 +26,14 @@ export async function loadKey(disk: Disk, dir: string, fresh: boolean): Promise<
   const key = whole ? there : randomBytes(KEY_BYTES);
   const draft = `${path}.tmp`;
   try {
+    faultPoint("bus.key.before-write");
     await writeWhole(disk, draft, key);
+    faultPoint("bus.key.before-rename");
     await disk.rename(draft, path);
-    for (const each of [dir, dirname(dir)]) await disk.syncDir(each);
+    for (const each of [dir, dirname(dir)]) {
+      faultPoint("bus.key.before-sync-directory");
+      await disk.syncDir(each);
+    }
   } catch (error) {
     throw ioError("writing the key", path, error, "STORAGE");
   }

@@ -6,6 +6,7 @@
 // A crash leaves the plain file, which counts, beside leftovers that the next turn writes over; or the plain file is gone.
 
 import { createHash, type Hash } from "node:crypto";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import type { Log } from "../../schemas/ports.ts";
 import { claimedMac, follows } from "./chain.ts";
 import { type Disk, type DiskFile, writeAll } from "./disk.ts";
@@ -83,13 +84,18 @@ export class Packer {
     try {
       await this.#writePacked(segment, temporary, maker);
       await this.#putIndex(segment, maker);
+      faultPoint("bus.pack.before-rename");
       await disk.rename(temporary, target);
+      faultPoint("bus.pack.before-sync-directory");
       await disk.syncDir(dir);
     } catch (error) {
+      faultPoint("bus.pack.before-clean-up");
       await disk.unlink(temporary).catch(() => {});
       throw error;
     }
+    faultPoint("bus.pack.before-remove-plain");
     await disk.unlink(segment.path);
+    faultPoint("bus.pack.before-sync-removal");
     await disk.syncDir(dir);
   }
 
@@ -98,9 +104,11 @@ export class Packer {
     const plain = await disk.open(segment.path, "r");
     const hash = createHash("sha256");
     try {
+      faultPoint("bus.pack.before-open");
       const packed = await disk.open(temporary, "w+", 0o600);
       try {
         await this.#writeBlocks(plain, packed, maker, hash);
+        faultPoint("bus.pack.before-sync");
         await packed.sync();
         await this.#compare(packed, hash.digest("hex"));
       } finally {
@@ -119,6 +127,7 @@ export class Packer {
       previous = await this.#look(page, maker, previous);
       hash.update(page);
       const bytes = await packMember(page);
+      faultPoint("bus.pack.before-write");
       await writeAll(packed, bytes, offset);
       maker.close({ offset, size: bytes.length, raw: page.length });
       offset += bytes.length;
@@ -159,9 +168,12 @@ export class Packer {
     const temporary = `${path}.tmp`;
     try {
       await writeIndex(disk, temporary, maker, key);
+      faultPoint("bus.index.before-rename");
       await disk.rename(temporary, path);
+      faultPoint("bus.index.before-sync-directory");
       await disk.syncDir(dir);
     } catch (error) {
+      faultPoint("bus.index.before-clean-up");
       await disk.unlink(temporary).catch(() => {});
       throw error;
     }

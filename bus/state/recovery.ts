@@ -8,6 +8,7 @@
 import { join } from "node:path";
 import { BusbarError, isCode } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
 import { AnchorCheck, type AnchorPort, readAnchors } from "./anchor.ts";
 import { applyEvent } from "./apply.ts";
@@ -47,6 +48,7 @@ const ANCHORS_AT_START = 20;
 export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   const { disk, dir, clock, log } = ports;
   const began = clock.monotonic();
+  faultPoint("bus.start.before-make-directory");
   await disk.mkdir(dir);
   const journalDir = join(dir, "journal");
   const key = await loadKey(disk, dir, (await listSegments(disk, journalDir)).length === 0);

@@ -9,6 +9,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { crc32 } from "node:zlib";
 import type { JournalRecord } from "../../schemas/events.ts";
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { type Disk, type DiskFile, readAt, writeAll } from "./disk.ts";
 import type { Member } from "./packed.ts";
 
@@ -129,13 +130,16 @@ function blockOf(bytes: Buffer, at: number): Block {
 
 /** Writes an index as a file with this name. */
 export async function writeIndex(disk: Disk, path: string, maker: IndexMaker, key: Buffer): Promise<void> {
+  faultPoint("bus.index.before-open");
   const file = await disk.open(path, "w", 0o600);
   try {
     let at = 0;
     for (const piece of maker.pieces(key)) {
+      faultPoint("bus.index.before-write");
       await writeAll(file, piece, at);
       at += piece.length;
     }
+    faultPoint("bus.index.before-sync");
     await file.sync();
   } finally {
     await file.close();

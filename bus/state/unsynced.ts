@@ -1,5 +1,6 @@
 // The bytes of a file that no good sync has confirmed yet, kept to be written again after one that failed.
 
+import { faultPoint } from "../../schemas/fault-points.ts";
 import { type DiskFile, writeAll } from "./disk.ts";
 
 export class Unsynced {
@@ -39,6 +40,9 @@ export class Unsynced {
   }
 
   async writeAgain(file: DiskFile): Promise<void> {
-    for (const { offset, bytes } of this.#parts) await writeAll(file, bytes, offset);
+    for (const { offset, bytes } of this.#parts) {
+      faultPoint("bus.journal.before-write-again");
+      await writeAll(file, bytes, offset);
+    }
   }
 }

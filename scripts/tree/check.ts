@@ -1,5 +1,6 @@
 // The rules themselves: facts in, faults out. Every rule has a fixture that it finds red (test/unit/tree.test.ts).
 
+import { effectFaults } from "./effects.ts";
 import {
   ARROWS,
   FORBIDDEN,
@@ -16,7 +17,7 @@ import { existsInTree, type Source, type Tree } from "./source.ts";
 export interface Fault {
   file: string;
   line: number;
-  rule: "arrow" | "cycle" | "package" | "size" | "tests" | "word" | "document";
+  rule: "arrow" | "cycle" | "package" | "size" | "tests" | "word" | "document" | "fault-point";
   message: string;
 }
 
@@ -30,6 +31,7 @@ export function checkTree(tree: Tree): Fault[] {
     ...testFolders(tree),
     ...words(tree),
     ...documents(tree),
+    ...effectFaults(tree),
   ];
 }
 
