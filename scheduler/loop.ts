@@ -72,7 +72,9 @@ export class Engine {
     await this.#begin();
     this.#attempts.adopt();
     this.#connected = true;
-    this.#slow ??= setInterval(() => void this.#slowTick(), SLOW_TICK_MS);
+    // Several fit into every lease.
+    const every = Math.min(SLOW_TICK_MS, this.#options.leaseMs / 4);
+    this.#slow ??= setInterval(() => void this.#slowTick(), every);
     this.wake();
   }
 

@@ -4,17 +4,10 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { engineWorld, shellTask } from "../helpers/engine.ts";
+import { engineWorld, pidIn, shellTask } from "../helpers/engine.ts";
 import { isAlive } from "../helpers/processes.ts";
 import { until } from "../helpers/wait.ts";
 
-const pidIn = (file: string) => {
-  try {
-    return Number(readFileSync(file, "utf8"));
-  } catch {
-    return 0;
-  }
-};
 /** Counts its starts, says its pid, waits for the file `go`, then does its work. */
 const patient = `echo x >> "$W/starts"; echo $$ > "$W/agent.pid"; until [ -e "$W/go" ]; do sleep 0.05; done; echo done > out.txt`;
 

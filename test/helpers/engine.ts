@@ -2,14 +2,15 @@
 // person's client would. Everything is ended and removed after the test.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type BusClient, connectBus } from "../../bus/client/client.ts";
 import { findBus, readToken } from "../../bus/client/find.ts";
+import type { Endpoint } from "../../bus/paths.ts";
 import type { Run, RunSpec, Task, TaskSpec } from "../../schemas/task.ts";
-import { processesOf } from "./processes.ts";
+import { isAlive, processesOf } from "./processes.ts";
 import { sh } from "./repo.ts";
 import { runSpecOf, specOf } from "./tasks.ts";
 import { tempDir } from "./temp.ts";
@@ -29,7 +30,15 @@ export interface EngineWorld {
   /** A connection with the scheduler's rights, while no scheduler lives. */
   asScheduler(): Promise<BusClient>;
   scheduler: Program;
-  startScheduler(): Program;
+  /** `more`: further arguments. */
+  startScheduler(more?: string[]): Program;
+  bus: Program;
+  /** The bus again, after it was killed; `person` is connected anew. */
+  startBus(): Promise<void>;
+  /** SIGKILL, and waits until it is gone. */
+  kill(program: Program): Promise<void>;
+  /** pid of the newest attempt's shim, as its pid file says. */
+  shimOf(run: string, task: string): Promise<number>;
   submit(tasks: TaskSpec[], more?: Partial<RunSpec>): Promise<string>;
   state(run: string): Promise<{ run: Run; task(id: string): Task }>;
   /** Waits until the run cannot move by itself any more. */
@@ -42,6 +51,7 @@ export interface EngineWorld {
 export async function engineWorld(
   t: TestContext,
   setup = "echo base > f.txt; git add -A; git commit -qm base",
+  options: { config?: object; schedulerArgs?: string[] } = {},
 ): Promise<EngineWorld> {
   const dir = tempDir(t, "eng");
   const repo = join(dir, "repo");
@@ -53,22 +63,15 @@ export async function engineWorld(
     BUSBAR_RUNTIME_DIR: dir,
     W: dir,
     HOME: dir,
+    BUSBAR_CONFIG: join(dir, "config.json"),
   };
+  writeFileSync(env.BUSBAR_CONFIG, JSON.stringify(options.config ?? {}));
   const common = join(repo, ".git");
-  const start = (program: string) => startProgram([join(DIST, program), "--repo", common], env);
+  const start = (program: string, more: string[] = []) =>
+    startProgram([join(DIST, program), "--repo", common, ...more], env);
   const bus = start("bus/busd.js");
-  const found = await until("the bus answers", async () => {
-    if (bus.child.exitCode !== null) throw new Error(`busd ended: ${bus.err()}`);
-    const { endpoint, state } = await findBus(common);
-    return state === "alive" && endpoint;
-  });
-  const person = await connectBus({
-    socket: found.socket,
-    role: "person",
-    token: readToken(found, "person"),
-    client: "test",
-  });
-  t.after(() => finish(dir, person));
+  const { found, person } = await meet(common, bus);
+  t.after(() => finish(dir, world.person));
   const logs = join(found.state_dir, "logs");
   const logOf = (name: string) =>
     existsSync(join(logs, name)) ? readFileSync(join(logs, name), "utf8") : "";
@@ -83,24 +86,41 @@ export async function engineWorld(
         token: readToken(found, "scheduler"),
         client: "test",
       }),
-    scheduler: start("scheduler/main.js"),
-    startScheduler: () => start("scheduler/main.js"),
+    scheduler: start("scheduler/main.js", options.schedulerArgs),
+    startScheduler: (more = []) => {
+      world.scheduler = start("scheduler/main.js", more);
+      return world.scheduler;
+    },
+    bus,
+    async startBus() {
+      world.person.close();
+      world.bus = start("bus/busd.js");
+      world.person = (await meet(common, world.bus)).person;
+    },
+    async kill({ child }) {
+      child.kill("SIGKILL");
+      await until("it is gone", () => !isAlive(child.pid ?? 0));
+    },
+    async shimOf(run, id) {
+      const dir = (await world.state(run)).task(id).attempts.at(-1)?.workspace ?? "";
+      return await until("the pid file", () => pidIn(join(dir, "shim.json")));
+    },
     async submit(tasks, more = {}) {
       const base = sh(repo, "git rev-parse HEAD");
       const spec = runSpecOf(more.run ?? "r", tasks, { repo: common, base, ...more });
       try {
-        return (await person.call("submit_run", { spec })).run;
+        return (await world.person.call("submit_run", { spec })).run;
       } catch (error) {
         throw new Error(`submit_run: ${String(error)}\n${logOf("busd.log").slice(-4000)}`);
       }
     },
     async state(run) {
-      const answer = await person.call("get_run", { run });
+      const answer = await world.person.call("get_run", { run });
       return { run: answer.run, task: (id) => answer.tasks.find((task) => task.spec.id === id) as Task };
     },
     async ended(run, ms = 60_000) {
       const over = async () => {
-        const { tasks } = await person.call("get_run", { run });
+        const { tasks } = await world.person.call("get_run", { run });
         return tasks.every(isOver);
       };
       await until(`run ${run} is at its end; log:\n${world.log().slice(-4000)}`, over, ms).catch(
@@ -114,6 +134,28 @@ export async function engineWorld(
     log: () => logOf("scheduler.log"),
   };
   return world;
+}
+
+/** The bus that this program is, once it answers. */
+async function meet(common: string, bus: Program): Promise<{ found: Endpoint; person: BusClient }> {
+  const found = await until("the bus answers", async () => {
+    if (bus.child.exitCode !== null) throw new Error(`busd ended: ${bus.err()}`);
+    const { endpoint, state } = await findBus(common);
+    return state === "alive" && endpoint?.pid === bus.child.pid && endpoint;
+  });
+  const { socket } = found;
+  const token = readToken(found, "person");
+  return { found, person: await connectBus({ socket, role: "person", token, client: "test" }) };
+}
+
+/** The pid that stands in a file, alone or as `pid` of JSON; 0 while there is none. */
+export function pidIn(file: string): number {
+  try {
+    const text = readFileSync(file, "utf8");
+    return text.startsWith("{") ? Number((JSON.parse(text) as { pid: number }).pid) : Number(text);
+  } catch {
+    return 0;
+  }
 }
 
 export function isOver({ state }: Task): boolean {

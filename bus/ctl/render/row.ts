@@ -2,9 +2,9 @@
 // A display model only: the final word (exit code, end table) comes from the bus (`get_run`).
 
 import type { AnyEvent, JournalRecord } from "../../../schemas/events.ts";
-import type { Need, Task } from "../../../schemas/task.ts";
+import type { Doubt, Need, Task } from "../../../schemas/task.ts";
 import type { Shown } from "./palette.ts";
-import { millis } from "./time.ts";
+import { clockTime, millis } from "./time.ts";
 
 export interface Row {
   task: string;
@@ -46,7 +46,12 @@ export function rowOf(task: Task): Row {
     case "ready":
       return row;
     case "running":
-      return { ...row, attempt: state.attempt, detail: state.phase, note: progressNote(last?.progress) };
+      return {
+        ...row,
+        attempt: state.attempt,
+        detail: state.phase,
+        note: state.doubt ? doubtNote(state.doubt, state.lease_until) : progressNote(last?.progress),
+      };
     case "passed":
       return state.merged
         ? { ...row, since: millis(state.merged.at), note: state.merged.commit?.slice(0, 10) ?? "no change" }
@@ -77,6 +82,16 @@ export function needWords(need: Need): { detail: string; note: string } {
     case "upstream":
       return { detail: "upstream", note: `${need.root} is ${need.state} (${need.cause})` };
   }
+}
+
+/** The third answer, and its bound. */
+export function doubtNote({ pid, why, since }: Doubt, leaseUntil: string): string {
+  const [from, until] = [since, leaseUntil].map((iso) => clockTime(millis(iso)));
+  return `unknown since ${from}: ${shimWords(pid)} ${why}; without a sign of life lost at ${until}`;
+}
+
+function shimWords(pid: number): string {
+  return pid > 0 ? `its shim (pid ${pid}):` : "its shim:";
 }
 
 function progressNote(
@@ -110,6 +125,10 @@ export function changeBy(event: AnyEvent): Partial<Row> | undefined {
       return { shown: "running", attempt: event.attempt, detail: event.phase };
     case "task.progress":
       return { note: progressNote(event) };
+    case "task.doubt": {
+      const { doubt } = event;
+      return { note: doubt ? `unknown whether it works: ${shimWords(doubt.pid)} ${doubt.why}` : "" };
+    }
     case "task.passed":
       return { shown: "landing", attempt: event.attempt };
     case "task.landed":
@@ -143,6 +162,7 @@ export function changeBy(event: AnyEvent): Partial<Row> | undefined {
 const LOUD: ReadonlySet<AnyEvent["type"]> = new Set([
   "task.claimed",
   "task.phase",
+  "task.doubt",
   "task.passed",
   "task.landed",
   "task.failed",

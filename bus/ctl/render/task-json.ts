@@ -18,6 +18,7 @@ export function taskJson(task: Task) {
     attempt: row.attempt === 0 ? null : row.attempt,
     attempts: task.attempts.length,
     phase: state.name === "running" ? state.phase : null,
+    doubt: state.name === "running" ? (state.doubt ?? null) : null,
     cause:
       state.name === "failed" || state.name === "retrying"
         ? state.cause

@@ -3,7 +3,7 @@
 import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts";
 import { adviceFor } from "./advice.ts";
 import { type Palette, paintState } from "./palette.ts";
-import { rowOf } from "./row.ts";
+import { doubtNote, rowOf } from "./row.ts";
 import { bytes, clockTime, duration, millis, plural } from "./time.ts";
 import { cut, harmless, oneLine, wrap } from "./width.ts";
 
@@ -72,6 +72,9 @@ function attemptLines(task: Task, now: number, p: Palette, width: number): strin
   if (task.attempts.length === 0) return [];
   const lines = section("Attempts", p);
   for (const attempt of task.attempts) lines.push(...oneAttempt(attempt, now, p, width));
+  const { state } = task;
+  if (state.name === "running" && state.doubt)
+    lines.push(p.yellow(cut(`      ${oneLine(doubtNote(state.doubt, state.lease_until))}`, width)));
   const last = task.attempts.at(-1);
   if (last) lines.push(p.dim(`  workspace ${last.workspace}`));
   return lines;
