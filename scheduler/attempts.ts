@@ -5,6 +5,7 @@ import { BusbarError, isCode } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, taskKey } from "../schemas/ids.ts";
+import { nextAttempt } from "../schemas/next-attempt.ts";
 import type { Evidence, Run, Task } from "../schemas/task.ts";
 import { adopt, clearRest, type LivingShims } from "./adopt.ts";
 import { AttemptRunner } from "./attempt.ts";
@@ -77,7 +78,7 @@ export class Attempts {
     const kit = this.#kit;
     const fault = await this.#branchFault(run);
     const base = kit.mirror.runs.get(run.run)?.run.head ?? run.head;
-    const number = (task.attempts.at(-1)?.attempt ?? 0) + 1;
+    const number = nextAttempt(task);
     const expected: AttemptRef = { run: run.run, task: task.spec.id, attempt: number };
     const dir = attemptDir(
       kit.stateDir,

@@ -100,6 +100,8 @@ export interface VerifyAnswer {
     line: number;
     why: string;
   };
+  /** Records that were lost, once and for all; the journal goes on behind them. */
+  gaps?: { from: number; to: number; at: string; why: string }[];
   /** Anchors of the journal in the repository, and how many of them it holds; absent where they cannot be read. */
   anchors?: { held: number; newest?: { seq: number; at: string } };
   /**

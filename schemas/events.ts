@@ -73,7 +73,19 @@ export type RunEvent =
 
 export type BusEvent =
   | { type: "worker.registered"; worker: string; host: string; slots: number; pid: number }
-  | { type: "worker.gone"; worker: string };
+  | { type: "worker.gone"; worker: string }
+  /**
+   * Records `from` to `to` are missing before this one, for ever. `used`: attempts of the lost part, by task, that are
+   * not numbered again. `state`: documents of runs as in the checkpoint, where replay alone does not lead to the state.
+   */
+  | {
+      type: "journal.gap";
+      from: number;
+      to: number;
+      why: string;
+      used: Record<string, number>;
+      state?: unknown[];
+    };
 
 export interface NewTask {
   spec: TaskSpec;

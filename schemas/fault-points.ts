@@ -29,6 +29,7 @@ export const FAULT_POINTS = [
   "bus.checkpoint.before-write",
   "bus.end.before-remove-endpoint",
   "bus.end.before-remove-socket",
+  "bus.gap.before-remove-note",
   "bus.index.before-clean-up",
   "bus.index.before-open",
   "bus.index.before-rename",

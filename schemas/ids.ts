@@ -53,6 +53,13 @@ export function attemptLabel(a: AttemptRef): string {
   return `${a.run}/${a.task}#${a.attempt}`;
 }
 
+const ATTEMPT_NAME = /^\d{8}T\d{6}Z-(.+)-(\d{1,9})-[0-9a-f]+$/;
+/** Whose directory has this name (scheduler/dirs.ts gives it); undefined for other names. */
+export function readAttemptName(name: string): { task: TaskId; attempt: number } | undefined {
+  const [, task, attempt] = ATTEMPT_NAME.exec(name) ?? [];
+  return task === undefined ? undefined : { task, attempt: Number(attempt) };
+}
+
 /** Key of a task in maps: run and task ids hold no slash. */
 export function taskKey(run: RunId, task: TaskId): string {
   return `${run}/${task}`;

@@ -298,6 +298,8 @@ export interface Task {
   /** Grows by one with every event of the task; late reports are recognised by it. */
   state_version: number;
   attempts: AttemptRecord[];
+  /** Attempts up to this number were begun, but their records are lost (a gap in the journal): not numbered again. */
+  lost_attempts?: number;
   /** Failed tries per cause; never reset but by a person's retry. */
   counts: Partial<Record<Cause, number>>;
   /** Paths granted beyond `allowed_files`. */

@@ -17,6 +17,9 @@ export function applyEvent(layer: Layer, draft: EventDraft, at: string): number 
     case "worker.registered":
     case "worker.gone":
       return undefined; // a worker lives as long as its connection; nothing to keep
+    case "journal.gap":
+      passOver(layer, event.used);
+      return undefined;
     case "run.submitted":
       submitted(layer, need(draft.run, event), event, at);
       return undefined;
@@ -39,6 +42,15 @@ export function applyEvent(layer: Layer, draft: EventDraft, at: string): number 
     }
     default:
       return taskEvent(layer, draft, event, at);
+  }
+}
+
+/** Numbers of attempts that were given in a part of the journal that is lost. */
+function passOver(layer: Layer, used: Record<string, number>): void {
+  for (const [key, lost_attempts] of Object.entries(used)) {
+    const [run = "", task = ""] = key.split("/");
+    const there = layer.task(run, task);
+    if (there) layer.putTask({ ...there, lost_attempts });
   }
 }
 

@@ -25,7 +25,8 @@ interface MetaDoc {
 
 type ShotDoc = Omit<Snapshot, "changed"> & { task: string; changed: ChangedPath[] };
 
-interface RunDoc {
+/** A run as it is written down. */
+export interface RunDoc {
   v: number;
   /** Records of this run up to here are in it; may be newer than the meta document. */
   seq: number;
@@ -163,7 +164,7 @@ export function takeCheckpoint(
   };
 }
 
-function runDoc(base: Base, id: string, seq: number): RunDoc | undefined {
+export function runDoc(base: Base, id: string, seq: number): RunDoc | undefined {
   const run = base.run(id);
   if (!run) return undefined;
   const doc: RunDoc = { v: STATE_VERSION, seq, run, tasks: [...base.tasks(id)], shots: [], reads: [] };
@@ -224,7 +225,8 @@ function checkVersion(v: number, dir: string): void {
   }
 }
 
-function fill(base: Base, doc: RunDoc): void {
+/** Puts a document's run into `base`. */
+export function fill(base: Base, doc: RunDoc): void {
   const id = doc.run.run;
   base.putRun(doc.run);
   for (const task of doc.tasks) base.putTask(task);

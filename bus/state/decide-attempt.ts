@@ -7,6 +7,7 @@ import { type AttemptRef, showId, taskKey } from "../../schemas/ids.ts";
 import type { Outcome } from "../../schemas/job.ts";
 import { LEASE_MS } from "../../schemas/limits.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
+import { nextAttempt } from "../../schemas/next-attempt.ts";
 import { pathFault } from "../../schemas/repo-path.ts";
 import type { AttemptRecord, Task } from "../../schemas/task.ts";
 import { type Draft, newestAttempt } from "./draft.ts";
@@ -51,7 +52,7 @@ export function claim(d: Draft, p: Parsed<"claim">, leaseMs = LEASE_MS): Claimed
     const why = run.paused ? "the run is paused" : `it is ${stateWords(task.state)}`;
     throw new BusbarError("NOT_CLAIMABLE", `claim of ${key}: ${why}`, { state: task.state.name });
   }
-  const attempt = (task.attempts.at(-1)?.attempt ?? 0) + 1;
+  const attempt = nextAttempt(task);
   const lease_until = leaseFrom(d, leaseMs);
   const { worker, base, workspace } = p;
   const claimed = d.emitTask(task, {

@@ -3,15 +3,15 @@
 import type { JournalRecord } from "../../schemas/events.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import { type DiskFile, readAt, writeAll } from "./disk.ts";
+import type { Missing } from "./gap.ts";
 import type { Batch, Damage, Journal, Position, Proof, ReadHint } from "./journal.ts";
 import { JournalReader } from "./journal-read.ts";
 import { cutTorn, damaged, parseLine, type Scan, START, scan } from "./journal-scan.ts";
 import { JournalWriter, type WriterPorts } from "./journal-writer.ts";
+import { proveStart } from "./opening.ts";
 import { Packer } from "./packer.ts";
 import { listSegments, segmentPath, seqOf } from "./segments.ts";
 
-/** A journal up to this size is proven whole at every start; of a larger one, what comes after the checkpoint. */
-export const VERIFY_AT_START_BYTES = 4 * 1024 * 1024;
 const CHUNK_BYTES = 1024 * 1024;
 
 export class FileJournal implements Journal {
@@ -21,6 +21,7 @@ export class FileJournal implements Journal {
   private constructor(
     private readonly ports: WriterPorts,
     private readonly writer: JournalWriter,
+    readonly missing: Missing | undefined,
   ) {
     this.reader = new JournalReader(ports);
     this.packer = new Packer(ports);
@@ -28,25 +29,23 @@ export class FileJournal implements Journal {
 
   /**
    * Gives every record after the checkpoint's place (without one: every record) to `onRecord`; then it is open for
-   * appending. Throws JOURNAL_DAMAGED, also when it ends before the checkpoint.
+   * appending. Throws JOURNAL_DAMAGED. Where it ends before a record that is `known` to have been written, it goes on
+   * behind that one, and `missing` says so: the next record must be a `journal.gap`.
    */
   static async open(
     ports: WriterPorts,
     checkpoint: Position | undefined,
     onRecord: (record: JournalRecord, mac: string) => void,
+    known = checkpoint?.seq ?? 0,
   ): Promise<FileJournal> {
     const { disk, dir, key, log } = ports;
     faultPoint("bus.journal.before-make-directory");
     await disk.mkdir(dir);
-    const known = checkpoint?.seq ?? 0;
-    const small = await isSmall(ports);
+    const after = checkpoint?.seq ?? 0;
     const onLine = (line: Buffer, mac: string) => {
-      if (seqOf(line)! > known) onRecord(parseLine(line), mac);
+      if (seqOf(line)! > after) onRecord(parseLine(line), mac);
     };
-    const found = await scan({ disk, dir, key, from: small ? START : (checkpoint ?? START), onLine });
-    if (!found.damage && found.end.seq < known) {
-      throw damaged(cutOff(dir, found, `the checkpoint rests on record ${known}`));
-    }
+    const found = await proveStart({ disk, dir, key }, checkpoint, onLine);
     if (found.damage) throw damaged(found.damage);
     if (found.torn) {
       const kept = await cutTorn(disk, dir, found.torn, found.end.seq);
@@ -60,10 +59,10 @@ export class FileJournal implements Journal {
         last_record: found.end.seq,
       });
     }
-    return new FileJournal(
-      ports,
-      new JournalWriter(ports, found.end, await openLast(ports, found.end, checkpoint)),
-    );
+    const file = await openLast(ports, found.end, checkpoint);
+    const end = { ...found.end, seq: Math.max(found.end.seq, known) };
+    const missing = end.seq > found.end.seq ? { from: found.end.seq + 1, to: end.seq } : undefined;
+    return new FileJournal(ports, new JournalWriter(ports, end, file), missing);
   }
 
   get position(): Position {
@@ -121,20 +120,6 @@ function cutOff(dir: string, found: Scan, known: string): Damage {
   const { segment, lines, seq } = found.end;
   const why = `${known}, but the journal ends with record ${seq}: its tail is missing`;
   return { kind: "cut", file: segmentPath(dir, segment), line: lines + 1, seq: seq + 1, why };
-}
-
-/** Whether so little is there that all of it is proven at every start. */
-async function isSmall({ disk, dir }: WriterPorts): Promise<boolean> {
-  let sum = 0;
-  for (const { path, packed } of await listSegments(disk, dir)) {
-    if (packed) return false;
-    const file = await disk.open(path, "r");
-    sum += await file
-      .stat()
-      .then(({ size }) => size)
-      .finally(() => file.close());
-  }
-  return sum <= VERIFY_AT_START_BYTES;
 }
 
 /**

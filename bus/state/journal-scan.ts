@@ -12,6 +12,7 @@ import { faultPoint } from "../../schemas/fault-points.ts";
 import { bodyOf, claimedMac, FIRST_MAC, follows } from "./chain.ts";
 import { diagnose, records } from "./diagnose.ts";
 import { type Disk, readAt, writeWhole } from "./disk.ts";
+import { gapOf, type Missing } from "./gap.ts";
 import type { Damage, Position } from "./journal.ts";
 import { PackedFault } from "./packed.ts";
 import { type Line, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
@@ -25,12 +26,17 @@ export interface Scan {
   /** Bytes from here to the end of the last segment are torn. */
   torn?: { path: string; offset: number; bytes: number; why: string };
   damage?: Damage;
+  /** Records that the journal itself says are missing. */
+  gaps?: readonly Missing[];
 }
 
-interface Job {
+export interface ScanPorts {
   disk: Disk;
   dir: string;
   key: Buffer;
+}
+
+interface Job extends ScanPorts {
   from: Position;
   /** Stop after this record. */
   until?: number;
@@ -53,7 +59,7 @@ export async function scan(job: Job): Promise<Scan> {
     const resumed = i === at.index && job.from.seq > 0;
     const offset = resumed ? job.from.offset : 0;
     const lines = resumed ? job.from.lines : 0;
-    if (!resumed && segment.first !== state.end.seq + 1) {
+    if (!resumed && segment.first !== state.end.seq + 1 && !(await beginsWithGap(job, segment, state.end))) {
       return { ...state, damage: await missingBefore(job, segments.slice(i), state.end) };
     }
     state = { ...state, end: { ...state.end, segment: segment.first, offset, lines } };
@@ -79,6 +85,21 @@ function brokenAt({ path }: Segment, { seq, lines }: Position, why: string): Dam
     seq: seq + 1,
     why: `the packed file was changed: ${why}`,
   };
+}
+
+/** The first record after a gap may begin a file. */
+async function beginsWithGap({ disk, key }: Job, segment: Segment, { seq, mac }: Position): Promise<boolean> {
+  try {
+    for await (const [line] of readLines(disk, segment))
+      return (
+        line !== undefined &&
+        gapOf(line.bytes, segment.first, seq) !== undefined &&
+        follows(key, mac, line.bytes) !== undefined
+      );
+  } catch (error) {
+    if (!(error instanceof PackedFault)) throw error;
+  }
+  return false;
 }
 
 async function missingBefore(job: Job, segments: Segment[], end: Position): Promise<Damage> {
@@ -180,6 +201,7 @@ class Walk {
   records: number;
   bad: Line | undefined;
   #previous: Buffer | undefined;
+  #gaps: readonly Missing[] | undefined;
 
   constructor(
     private readonly job: Job,
@@ -187,16 +209,18 @@ class Walk {
   ) {
     this.end = before.end;
     this.records = before.records;
+    this.#gaps = before.gaps;
   }
 
   take(line: Line): "go on" | "stop" {
     const { job, end } = this;
     if (this.bad) return "stop"; // something comes behind it
     const mac = line.ended ? follows(job.key, end.mac, line.bytes) : undefined;
-    if (mac !== undefined && seqOf(line.bytes) === end.seq + 1) {
+    const seq = mac === undefined ? undefined : this.#next(line.bytes);
+    if (mac !== undefined && seq !== undefined) {
       job.onLine(line.bytes, mac);
       this.records += 1;
-      this.end = { ...end, ...placeAfter(line), seq: end.seq + 1, mac };
+      this.end = { ...end, ...placeAfter(line), seq, mac };
       this.#previous = line.bytes;
       return this.end.seq === job.until ? "stop" : "go on";
     }
@@ -205,9 +229,19 @@ class Walk {
     return "go on";
   }
 
+  /** The number of a line that may come next. */
+  #next(line: Buffer): number | undefined {
+    const seq = seqOf(line);
+    if (seq === undefined || seq === this.end.seq + 1) return seq;
+    const gap = gapOf(line, seq, this.end.seq);
+    if (!gap) return undefined;
+    this.#gaps = [...(this.#gaps ?? []), gap];
+    return seq;
+  }
+
   found(): Scan & { bad?: Line } {
     const { end, records, bad } = this;
-    return { end, records, ...(bad && { bad }) };
+    return { end, records, ...(this.#gaps && { gaps: this.#gaps }), ...(bad && { bad }) };
   }
 }
 
@@ -235,8 +269,8 @@ function whyTorn(line: Line): string {
 export function damaged(d: Damage): BusbarError {
   return new BusbarError(
     "JOURNAL_DAMAGED",
-    `the journal is damaged: ${d.file} line ${d.line} (record ${d.seq}): ${d.why}. Restore the directory from a backup; or, ` +
-      `to give up record ${d.seq} and all after it, keep a copy, cut the file before that line, and remove later files and the checkpoint directory.`,
+    `the journal is damaged: ${d.file} line ${d.line} (record ${d.seq}): ${d.kind}: ${d.why}. Restore the directory from a backup; or, ` +
+      `to give up record ${d.seq} and what comes after it, \`busctl repair\`: it keeps a copy, says what would be lost, and asks.`,
     { ...d },
   );
 }

@@ -85,6 +85,8 @@ export interface Proof {
 }
 
 export interface Journal {
+  /** Records known to have been written that were not there when it was opened; the next must be a `journal.gap`. */
+  readonly missing: { from: number; to: number } | undefined;
   /** Place after the newest record that was told by `written`. */
   readonly position: Position;
   /** Why the newest write failed; undefined after one that worked. */

@@ -3,19 +3,21 @@
 // 2. The journal is read from that place; every event goes through the same reducer as when it happened, and must
 //    come to the same state_version (JOURNAL_DAMAGED otherwise).
 // 3. A run's document may be newer than the place (the bus died between two documents): its older records are skipped.
-// 4. A journal that ends before the checkpoint has lost its tail: JOURNAL_DAMAGED, nothing is guessed.
+// 4. A journal that ends before the checkpoint or the anchor has lost its tail: gap.ts says how it goes on. Any other
+//    damage: JOURNAL_DAMAGED, nothing is guessed.
 
 import { join } from "node:path";
 import { BusbarError, isCode } from "../../schemas/errors.ts";
-import type { JournalRecord } from "../../schemas/events.ts";
+import type { AnyEvent, JournalRecord } from "../../schemas/events.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
-import { AnchorCheck, type AnchorPort, readAnchors } from "./anchor.ts";
+import { AnchorCheck, type AnchorPoint, type AnchorPort, readAnchors } from "./anchor.ts";
 import { applyEvent } from "./apply.ts";
 import { Base } from "./base.ts";
-import { loadCheckpoint } from "./checkpoint.ts";
+import { fill, loadCheckpoint, type RunDoc, runDoc } from "./checkpoint.ts";
 import type { Disk } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
+import { type Missing, type RepairNote, readRepairNote, repairNotePath, usedAttempts } from "./gap.ts";
 import type { Position } from "./journal.ts";
 import { loadKey } from "./key.ts";
 import { listSegments, segmentPath } from "./segments.ts";
@@ -51,7 +53,10 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   faultPoint("bus.start.before-make-directory");
   await disk.mkdir(dir);
   const journalDir = join(dir, "journal");
-  const key = await loadKey(disk, dir, (await listSegments(disk, journalDir)).length === 0);
+  const fresh =
+    (await listSegments(disk, journalDir)).length === 0 &&
+    (await disk.list(join(dir, "checkpoint"))).length === 0;
+  const key = await loadKey(disk, dir, fresh);
   const { base, checkpoint } = await fromCheckpoint(ports);
   const anchors = await anchorsOf(ports, key);
   if (checkpoint) anchors.see(checkpoint.position.seq, checkpoint.position.mac);
@@ -65,14 +70,27 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     if (replay(base, record) && run !== undefined) dirty.add(run);
   };
   const segmentBytes = ports.segmentBytes !== undefined ? { segmentBytes: ports.segmentBytes } : {};
+  const repaired = await readRepairNote(disk, dir);
+  const docs = Math.max(0, checkpoint?.position.seq ?? 0, ...(checkpoint?.seqOf.values() ?? []));
   const journal = await FileJournal.open(
     { disk, dir: journalDir, key, log, monotonic: () => clock.monotonic(), ...segmentBytes },
     checkpoint?.position,
     onRecord,
+    Math.max(docs, anchors.newest?.seq ?? 0, repaired?.to ?? 0),
   );
+  if (journal.missing) {
+    const why = whyMissing(journal.missing, docs, anchors.newest, repaired);
+    await recordGap({ ...ports, base, journal }, { ...journal.missing, why }, docs >= journal.missing.from);
+    for (const run of base.runTable.keys()) dirty.add(run);
+    replayed += 1;
+  }
+  if (repaired) {
+    faultPoint("bus.gap.before-remove-note");
+    await disk.unlink(repairNotePath(dir));
+  }
   const { segment, lines, seq } = journal.position;
   const fault = anchors.fault({ file: segmentPath(journalDir, segment), line: lines, seq });
-  if (fault) log.warn(`the end of the journal is not what it was: ${fault.why}`, { ...fault });
+  if (fault) log.warn(`the journal is not what it was: ${fault.why}`, { ...fault });
   log.info("state loaded", {
     seq: journal.position.seq,
     checkpoint: checkpoint?.position.seq ?? null,
@@ -81,6 +99,40 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     ms: Math.round(clock.monotonic() - began),
   });
   return { base, journal, key, replayed, dirty, ...(checkpoint && { checkpoint: checkpoint.position }) };
+}
+
+function whyMissing(
+  { from, to }: Missing,
+  docs: number,
+  anchor: AnchorPoint | undefined,
+  repaired: RepairNote | undefined,
+): string {
+  if (repaired) return repaired.why;
+  const seen = [
+    ...(docs >= from ? [`the checkpoint rests on record ${docs}`] : []),
+    ...(anchor && anchor.seq >= from ? [`the anchor of ${anchor.at} saw record ${anchor.seq}`] : []),
+  ];
+  return `${seen.join(" and ")}, but the journal ended with record ${from - 1}; what is known of records up to ${to} is the checkpoint`;
+}
+
+/** Writes the record of a gap, durable, before anything else is. */
+async function recordGap(
+  { disk, dir, clock, log, base, journal }: RecoveryPorts & { base: Base; journal: FileJournal },
+  gap: Missing & { why: string },
+  fromCheckpoint: boolean,
+): Promise<void> {
+  const used = await usedAttempts(disk, join(dir, "..", "runs"), base);
+  const docs = [...base.runTable.keys()].map((id) => runDoc(base, id, gap.to));
+  const event: AnyEvent = { type: "journal.gap", ...gap, used, ...(fromCheckpoint && { state: docs }) };
+  const record = { ts: new Date(clock.now()).toISOString(), kind: "event", actor: "bus", event } as const;
+  await new Promise<void>((resolve, failed) => {
+    journal.append({ records: [record], durable: true, written: () => resolve(), failed });
+  });
+  applyEvent(base, { event }, record.ts);
+  log.warn(`records ${gap.from} to ${gap.to} of the journal are missing; it goes on behind them`, {
+    ...gap,
+    used,
+  });
 }
 
 /** None, said in the log, when they cannot be read. */
@@ -114,6 +166,7 @@ export function replay(base: Base, record: JournalRecord): boolean {
   const { run, task, attempt, event, ts, seq } = record;
   if (!event) return false;
   let version: number | undefined;
+  if (event.type === "journal.gap") for (const doc of event.state ?? []) fill(base, doc as RunDoc);
   try {
     const target = { ...(run !== undefined && { run }), ...(task !== undefined && { task }) };
     version = applyEvent(base, { ...target, ...(attempt !== undefined && { attempt }), event }, ts);

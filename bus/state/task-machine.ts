@@ -19,6 +19,7 @@
 import { BusbarError } from "../../schemas/errors.ts";
 import type { TaskEvent } from "../../schemas/events.ts";
 import { showId, taskKey } from "../../schemas/ids.ts";
+import { nextAttempt } from "../../schemas/next-attempt.ts";
 import type { AttemptRecord, Cause, Evidence, Need, StateName, Task, TaskState } from "../../schemas/task.ts";
 import { addOutcome, addProc } from "./procs.ts";
 
@@ -72,7 +73,7 @@ export function applyTask(task: Task, event: TaskEvent, at: string): Task {
 function guard(task: Task, event: TaskEvent): void {
   const newest = task.attempts.at(-1)?.attempt ?? 0;
   if ("attempt" in event) {
-    const wanted = event.type === "task.claimed" ? newest + 1 : newest;
+    const wanted = event.type === "task.claimed" ? nextAttempt(task) : newest;
     if (event.attempt !== wanted || wanted === 0) {
       throw new BusbarError(
         "FENCED",

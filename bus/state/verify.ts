@@ -27,16 +27,22 @@ export async function verifyJournal({ journal, base, key, anchor }: VerifyParts)
   const live = new Base();
   live.absorb(base);
   const again = new Replayed();
+  const gaps: NonNullable<VerifyAnswer["gaps"]> = [];
   const { records, end, damage } = await journal.verify((record, mac) => {
     anchors?.see(record.seq, mac);
+    if (record.event?.type === "journal.gap") {
+      const { from, to, why } = record.event;
+      gaps.push({ from, to, at: record.ts, why });
+    }
     again.take(record);
   });
   const bad = damage ?? anchors?.fault(end);
   const newest = anchors?.newest;
   const differs = damage ? undefined : await again.differs(live);
   return {
-    ok: bad === undefined && differs === undefined,
+    ok: bad === undefined && differs === undefined && gaps.length === 0,
     records,
+    ...(gaps.length > 0 && { gaps }),
     ...(bad && { first_bad: bad }),
     ...(anchors && {
       anchors: { held: anchors.held, ...(newest && { newest: { seq: newest.seq, at: newest.at } }) },

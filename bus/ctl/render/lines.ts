@@ -48,6 +48,8 @@ function runWords(event: AnyEvent): string | undefined {
       return `scheduler ${event.worker} is here (${event.slots} slots)`;
     case "worker.gone":
       return `scheduler ${event.worker} is gone`;
+    case "journal.gap":
+      return `records ${event.from} to ${event.to} of the journal are lost: ${event.why}`;
     default:
       return undefined;
   }

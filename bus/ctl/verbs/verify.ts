@@ -18,7 +18,7 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
 /** Every record is proven and replayed: a million of them take some ten seconds. */
 const VERIFY_TIMEOUT_MS = 30 * 60_000;
 
-function lines({ p }: Ctx, { records, first_bad: bad, anchors, replay }: VerifyAnswer): string[] {
+function lines({ p }: Ctx, { records, first_bad: bad, gaps, anchors, replay }: VerifyAnswer): string[] {
   const said: string[] = [];
   if (bad) {
     said.push(
@@ -26,7 +26,13 @@ function lines({ p }: Ctx, { records, first_bad: bad, anchors, replay }: VerifyA
       `  in ${bad.file}, line ${bad.line}`,
       "  -> keep a copy of the state directory; what stands behind this record is not proven",
     );
-  } else said.push(`${p.green("whole")}: the chain of ${plural(records, "record")} holds`);
+  } else if (!gaps) said.push(`${p.green("whole")}: the chain of ${plural(records, "record")} holds`);
+  else
+    said.push(
+      `${p.yellow("not whole")}: the chain of ${plural(records, "record")} holds, but some are lost for ever:`,
+    );
+  for (const { from, to, at, why } of gaps ?? [])
+    said.push(`  records ${from} to ${to}, found missing on ${at}: ${why}`);
   if (anchors?.newest)
     said.push(
       `  ${plural(anchors.held, "anchor")} in the repository found in it, the newest at record ${anchors.newest.seq} of ${anchors.newest.at}`,

@@ -1,0 +1,68 @@
+// A gap: records that are known to have been written and are not there any more. The checkpoint or the anchor in the repository
+// may be newer than the end of the journal (it was cut off, or restored from a backup), or `busctl repair` took damaged records out.
+//
+// 1. The start goes on from the newest state that can be proven: the checkpoint, where it is newer, else replay.
+// 2. No number is used twice: the journal goes on behind everything that is known to have been given.
+// 3. The first record from there on is `journal.gap`. It is sealed like every other and follows the last one that is
+//    left, so nobody without the key can make one. `verify` reports it for ever. Where the state came from the
+//    checkpoint, the record holds it: a replay of the whole journal goes on to work.
+// 4. Attempts of the lost part may still run, and their tokens are made from their number: the directories of
+//    attempts say which numbers were used, and none of them is given again.
+
+import { join } from "node:path";
+import type { JournalRecord } from "../../schemas/events.ts";
+import { readAttemptName, taskKey } from "../../schemas/ids.ts";
+import type { Base } from "./base.ts";
+import { bodyOf } from "./chain.ts";
+import { type Disk, readWhole } from "./disk.ts";
+
+export interface Missing {
+  from: number;
+  to: number;
+}
+
+const GAP = Buffer.from('"event":{"type":"journal.gap",');
+
+/** The records that this line, number `seq`, says are missing after record `last`; undefined when it says nothing of the kind. */
+export function gapOf(line: Buffer, seq: number, last: number): Missing | undefined {
+  if (seq <= last + 1 || !line.includes(GAP)) return undefined;
+  const { event } = JSON.parse(bodyOf(line)) as JournalRecord;
+  if (event?.type !== "journal.gap" || event.from !== last + 1 || event.to !== seq - 1) return undefined;
+  return { from: event.from, to: event.to };
+}
+
+/** The highest number of an attempt that has a directory, where that is more than the state knows of. */
+export async function usedAttempts(disk: Disk, runsDir: string, base: Base): Promise<Record<string, number>> {
+  const used = new Map<string, number>();
+  for (const { run } of base.runs()) {
+    for (const name of await disk.list(join(runsDir, run))) {
+      const found = readAttemptName(name);
+      const task = found && base.task(run, found.task);
+      if (!task || found.attempt <= (task.attempts.at(-1)?.attempt ?? 0)) continue;
+      const key = taskKey(run, found.task);
+      used.set(key, Math.max(found.attempt, used.get(key) ?? 0));
+    }
+  }
+  return Object.fromEntries(used);
+}
+
+/** What `busctl repair` leaves for the next start: records up to `to` were taken out. */
+export interface RepairNote {
+  to: number;
+  why: string;
+}
+
+export function repairNotePath(dir: string): string {
+  return join(dir, "repaired.json");
+}
+
+export async function readRepairNote(disk: Disk, dir: string): Promise<RepairNote | undefined> {
+  const bytes = await readWhole(disk, repairNotePath(dir));
+  if (!bytes) return undefined;
+  try {
+    const { to, why } = JSON.parse(bytes.toString("utf8")) as RepairNote;
+    return Number.isSafeInteger(to) && to > 0 ? { to, why: String(why) } : undefined;
+  } catch {
+    return undefined; // torn: the repair had not begun to cut
+  }
+}
