@@ -252,7 +252,9 @@ export function writeEndpoint(path: string, endpoint: Endpoint): void {
 
 /** A 0600 file by temporary file, fsync, rename, fsync of the directory. Throws IO. */
 export function writeDurably(path: string, text: string): void {
-  const temp = `${path}.${process.pid}.tmp`;
+  // Always the same name: what a killed writer left is taken by the next. There is one writer at a time, the holder of
+  // the lock or the registered scheduler.
+  const temp = `${path}.tmp`;
   try {
     faultPoint("shared.durable-file.before-remove-old");
     rmSync(temp, { force: true });

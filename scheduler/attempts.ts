@@ -20,6 +20,7 @@ import { reconcileRun } from "./reconcile.ts";
 import { ensureIntegrationBranch } from "./refs.ts";
 import { settleFailed, whileAway } from "./settle.ts";
 import { endStrays } from "./strays.ts";
+import { removeTaskSocket, sweepTaskSockets } from "./task-sockets.ts";
 
 interface Live {
   runner: AttemptRunner;
@@ -139,6 +140,7 @@ export class Attempts {
     const live: Live = { runner, done: Promise.resolve() };
     this.#live.set(key, live);
     live.done = work(runner).finally(() => {
+      if (runner.attempt.abort.signal.reason !== DETACH) removeTaskSocket(this.#kit, runner.attempt.ref);
       if (this.#live.get(key) === live) this.#live.delete(key);
       this.#wake();
     });
@@ -147,6 +149,7 @@ export class Attempts {
   /** At the start: ends what has no right to run. */
   async clear(): Promise<void> {
     this.#living = await clearRest(this.#kit);
+    sweepTaskSockets(this.#kit);
   }
 
   /** Running attempts of ours that nobody works on: of an earlier scheduler, or claimed without our knowing. */

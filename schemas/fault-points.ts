@@ -212,6 +212,8 @@ export const FAULT_POINTS = [
   "scheduler.submodule.before-make-index-directory",
   "scheduler.submodule.before-refresh",
   "scheduler.sweep.before-permit",
+  "scheduler.task-socket.before-remove",
+  "scheduler.task-socket.before-sweep",
   "scheduler.touched.before-remove-index",
   "scheduler.workspace.before-clean-up",
   "scheduler.workspace.before-make-attempt",

@@ -1,4 +1,5 @@
-// The long form of the fault tests: `npm run torture -- --minutes N --seed S [--kills K] [--keep]`.
+// The long form of the fault tests: `npm run torture -- --minutes N --seed S [--kills K] [--point NAME] [--keep]`. With
+// `--point` only fault points whose names begin so are armed, and nothing else is killed.
 
 import { parseArgs } from "node:util";
 import { torture, total } from "./torture.ts";
@@ -8,6 +9,7 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "30" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     kills: { type: "string", default: "1000" },
+    point: { type: "string" },
     keep: { type: "boolean", default: false },
   },
 });
@@ -19,6 +21,7 @@ const tally = await torture({
   minutes: Number(values.minutes),
   kills: Number(values.kills),
   keep: values.keep,
+  ...(values.point === undefined ? {} : { point: values.point }),
   say: (line) => console.log(`${Math.round((performance.now() - began) / 1000)} s: ${line}`),
 });
 for (const [target, n] of tally.kills) console.log(`${String(n).padStart(6)}  ${target}`);

@@ -8,6 +8,7 @@
 import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { FAULT_VARIABLE } from "../../bus/client/fault.ts";
 import type { Run, Task } from "../../schemas/task.ts";
 import { lookAtCheckout } from "../../test/helpers/invariants.ts";
 import { until } from "../../test/helpers/wait.ts";
@@ -16,6 +17,7 @@ import { Dice } from "./dice.ts";
 import { livingIn } from "./living.ts";
 import { Person } from "./person.ts";
 import { plannedTasks, runSpec, writeAgents } from "./plan.ts";
+import { Points, PointTally } from "./points.ts";
 import { Programs } from "./programs.ts";
 import { type Kill, Storm } from "./storm.ts";
 import { violationsOf } from "./verdict.ts";
@@ -28,6 +30,8 @@ export interface Options {
   kills: number;
   /** Leave the folder of a violation. */
   keep: boolean;
+  /** Only points whose names begin with this, and no other kills. */
+  point?: string;
   say(line: string): void;
 }
 
@@ -35,6 +39,7 @@ export interface Tally {
   plans: number;
   starts: number;
   kills: Map<string, number>;
+  points: PointTally;
   violations: string[];
 }
 
@@ -43,16 +48,17 @@ const PLANS_PER_WORLD = 5;
 const MAX_LOSSES = 7;
 const KILLS_PER_PLAN = 60;
 /** Between two kills: mostly time enough for work to go on, now and then none, so that recovery is hit too. */
-const PAUSE_MS = [300, 1_800] as const;
+const PAUSE_MS = [1_000, 5_000] as const;
 const SHORT_PAUSE_MS = [10, 250] as const;
-const SHORT_SHARE = 0.3;
+const SHORT_SHARE = 0.25;
+const POINTS_EVERY_MS = 50;
 const LOOK_EVERY_MS = 150;
 /** A plan in peace ends within this, on a slow machine. */
 const PLAN_LIMIT_MS = 240_000;
 const SETTLE_MS = 20_000;
 
 export async function torture(options: Options): Promise<Tally> {
-  const tally: Tally = { plans: 0, starts: 0, kills: new Map(), violations: [] };
+  const tally: Tally = { plans: 0, starts: 0, kills: new Map(), points: new PointTally(), violations: [] };
   const dice = new Dice(options.seed);
   const end = performance.now() + options.minutes * 60_000;
   const goesOn = () =>
@@ -88,12 +94,13 @@ async function oneWorld(
   const config = join(world.W, "home", ".config", "busbar");
   mkdirSync(config, { recursive: true });
   writeFileSync(join(config, "config.yaml"), "kill_grace_ms: 300\n");
-  const programs = new Programs(world, dice, {});
+  const points = new Points(world.W, dice, tally.points, options.point);
+  const programs = new Programs(world, dice, { [FAULT_VARIABLE]: points.dir });
   const keeper = programs.keep();
   const person = new Person(world);
   try {
     for (let n = 1; n <= PLANS_PER_WORLD && goesOn(); n += 1)
-      await onePlan({ world, dice, options, tally, person, run: `r${n}` });
+      await onePlan({ world, dice, options, tally, person, points, run: `r${n}` });
   } finally {
     person.close();
     programs.stop();
@@ -109,6 +116,7 @@ interface PlanWork {
   options: Options;
   tally: Tally;
   person: Person;
+  points: Points;
   run: string;
 }
 
@@ -142,14 +150,19 @@ async function onePlan(work: PlanWork): Promise<void> {
 
 /** Kills until the plan is over or has had its share. */
 async function killing(work: PlanWork, storm: Storm, state: { tasks: readonly Task[] }): Promise<void> {
-  const { dice } = work;
+  const { dice, points, options } = work;
   const over = () => state.tasks.length > 0 && state.tasks.every((task) => isOver(task));
   const lost = ({ counts }: Task) => Math.max(counts.lost ?? 0, counts.infra ?? 0) >= MAX_LOSSES;
   while (storm.kills.length < KILLS_PER_PLAN && !over() && !state.tasks.some(lost)) {
     const [low, high] = dice.chance(SHORT_SHARE) ? SHORT_PAUSE_MS : PAUSE_MS;
-    await delay(dice.between(low, high));
-    if (!over()) storm.strike(state.tasks);
+    const until = performance.now() + dice.between(low, high);
+    while (performance.now() < until && !over()) {
+      for (const name of points.look()) storm.note(name);
+      await delay(POINTS_EVERY_MS);
+    }
+    if (!over() && options.point === undefined) storm.strike(state.tasks);
   }
+  for (const name of points.disarmAll()) storm.note(name);
 }
 
 async function untilEnded(
@@ -173,7 +186,10 @@ function isOver({ spec, state }: Task): boolean {
   return state.needs.kind === "retries_used" || (state.needs.kind === "upstream" && spec.id === "stuck");
 }
 
-/** After `down`: no process, socket, lock, temporary file or clean place. */
+/**
+ * After `down`: no process, socket, lock, temporary file or clean place. What a shim that was killed left in the
+ * directory of its attempt goes with that directory.
+ */
 async function leftBehind(world: World): Promise<string[]> {
   const { state_dir, runtime_dir } = world.endpoint();
   const down = await world.down();
@@ -181,7 +197,7 @@ async function leftBehind(world: World): Promise<string[]> {
   for (const { pid, command } of livingIn(world.W)) faults.push(`a process was left: ${pid} ${command}`);
   for (const dir of [join(state_dir, "gate"), join(runtime_dir, "t")])
     for (const name of readdirSync(dir)) faults.push(`left: ${join(dir, name)}`);
-  const find = `find ${state_dir} ${runtime_dir} repo/.git/busbar \\( -name '*.tmp' -o -name '*.new' -o -name '*.lock' -o -name '.output-*' -o -name '*.sock' -o -name '.*s' -type s \\) -not -path '*/work/*'`;
+  const find = `find ${state_dir} ${runtime_dir} repo/.git/busbar \\( -name '*.tmp' -o -name '*.new' -o -name '*.lock' -o -name '.output-*' -o -name '*.sock' -o -name '.*s' -type s \\) -not -path '*/runs/*'`;
   for (const path of world.sh(find).split("\n")) if (path !== "") faults.push(`left: ${path}`);
   return faults;
 }

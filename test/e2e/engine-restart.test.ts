@@ -4,10 +4,12 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { engineWorld, pidIn, shellTask } from "../helpers/engine.ts";
+import { type EngineWorld, engineWorld, pidIn, shellTask } from "../helpers/engine.ts";
 import { isAlive } from "../helpers/processes.ts";
 import { until } from "../helpers/wait.ts";
 
+/** The task sockets that are there. */
+const sockets = (world: EngineWorld) => world.git('find "$PWD/.." -type s -path "*/t/*"');
 /** Counts its starts, says its pid, waits for the file `go`, then does its work. */
 const patient = `echo x >> "$W/starts"; echo $$ > "$W/agent.pid"; until [ -e "$W/go" ]; do sleep 0.05; done; echo done > out.txt`;
 
@@ -58,6 +60,20 @@ test("case 71 restart-mid-run: the shim is killed: its process is ended, the att
     task("long").attempts.map((a) => a.result),
     ["lost", "passed"],
   );
+  await until("its socket is gone", () => sockets(world) === "");
+});
+
+test("case 62 stale-socket: what a dead shim listened at is taken away by the next scheduler, too", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([shellTask("long", patient, { allowed_files: ["out.txt"] })]);
+  await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
+  const dir = (await world.state(run)).task("long").attempts[0]?.workspace ?? "";
+  world.scheduler.child.kill("SIGKILL");
+  process.kill(JSON.parse(readFileSync(join(dir, "shim.json"), "utf8")).pid, "SIGKILL");
+  await world.person.call("cancel", { run, task: "long" });
+  assert.notEqual(sockets(world), "", "nobody took it away");
+  world.startScheduler();
+  await until("its socket is gone", () => sockets(world) === "", 30_000);
 });
 
 test("L1, case 14 cleanup-eats-work: a cancelled task's processes end, what it had written is kept", async (t) => {
