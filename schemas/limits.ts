@@ -44,6 +44,8 @@ export const MAX_LIST_ENTRIES = 10_000;
 
 /** What an agent's `publish` waits for its snapshot. */
 export const PUBLISH_TIMEOUT_MS = 60_000;
+/** What is waited for the answer to a call that may be a `publish`: the bus gives up on it first, and says so. */
+export const LONGEST_ANSWER_MS = PUBLISH_TIMEOUT_MS + CALL_TIMEOUT_MS;
 
 /** How often a shim says that it lives. */
 export const HEARTBEAT_MS = 5_000;

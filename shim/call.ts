@@ -1,12 +1,9 @@
 // `bus-shim call METHOD [JSON_PARAMS]`: one request to the bus, for agents that have a shell and nothing else.
 // The connection to $BUSBAR_SOCKET is the attempt, so nobody has to say who he is.
 
-import { openThin } from "../bus/client/thin.ts";
+import { answerTimeoutMs, openThin } from "../bus/client/thin.ts";
 import { BusbarError } from "../schemas/errors.ts";
-import { CALL_TIMEOUT_MS } from "../schemas/limits.ts";
-
-/** The shim waits for a bus that is away before it answers, so this waits longer than one call. */
-const WAIT_MS = 2 * CALL_TIMEOUT_MS;
+import { TASK_SOCKET_WAIT_MS } from "../schemas/limits.ts";
 
 /** The exit code: 0 with the result as JSON on `out`, 1 with message and help on `err`. */
 export async function callMode(
@@ -20,7 +17,10 @@ export async function callMode(
     if (!socket) throw new BusbarError("USAGE", "BUSBAR_SOCKET is not set: this is not inside an attempt");
     const client = await openThin(socket);
     try {
-      out(`${JSON.stringify(await client.call(method, params, WAIT_MS))}\n`);
+      // The shim waits for a bus that is away before it answers, so this waits longer than one call.
+      out(
+        `${JSON.stringify(await client.call(method, params, TASK_SOCKET_WAIT_MS + answerTimeoutMs(method)))}\n`,
+      );
       return 0;
     } finally {
       client.close();

@@ -13,8 +13,8 @@ import { dirname } from "node:path";
 import { BusbarError, type ErrorCode, ioError, toWireError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import {
-  CALL_TIMEOUT_MS,
   HANDSHAKE_TIMEOUT_MS,
+  LONGEST_ANSWER_MS,
   MAX_SOCKET_PATH_BYTES,
   MAX_TASK_CONNECTIONS,
   PROTOCOL_VERSION,
@@ -197,7 +197,7 @@ function join(agent: Socket, bus: Socket, rest: Buffer): void {
   agent.on("drain", () => bus.resume());
   agent.once("end", () => {
     if (answered >= asked) finish();
-    else late = setTimeout(finish, CALL_TIMEOUT_MS);
+    else late = setTimeout(finish, LONGEST_ANSWER_MS);
   });
   bus.once("end", () => agent.end());
   agent.once("close", () => {

@@ -3,10 +3,11 @@
 
 import { connect, type Socket } from "node:net";
 import { BusbarError } from "../../schemas/errors.ts";
-import { CALL_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS, PROTOCOL_VERSION } from "../../schemas/limits.ts";
+import { HANDSHAKE_TIMEOUT_MS, PROTOCOL_VERSION } from "../../schemas/limits.ts";
 import type { HelloAnswer, MethodName, Notifications, Params, Result, Role } from "../../schemas/methods.ts";
 import { encodeFrame, FrameSplitter, OVERSIZED, parseFrame } from "../wire/framing.ts";
 import { RpcClient } from "../wire/rpc.ts";
+import { answerTimeoutMs } from "./thin.ts";
 
 export interface ConnectOptions {
   socket: string;
@@ -16,7 +17,7 @@ export interface ConnectOptions {
   client: string;
   /** For connecting and `hello`. */
   timeoutMs?: number;
-  /** Default of each call. */
+  /** Default of each call; without it, by method. */
   callTimeoutMs?: number;
 }
 
@@ -40,7 +41,7 @@ export interface BusClient {
 /** Connects and greets. Throws BUS_AWAY, TIMEOUT, BAD_TOKEN, PROTOCOL_MISMATCH. */
 export async function connectBus(options: ConnectOptions): Promise<BusClient> {
   const timeoutMs = options.timeoutMs ?? HANDSHAKE_TIMEOUT_MS;
-  const link = new Link(await open(options.socket, timeoutMs), options.callTimeoutMs ?? CALL_TIMEOUT_MS);
+  const link = new Link(await open(options.socket, timeoutMs), options.callTimeoutMs);
   try {
     const params: Params<"hello"> = {
       protocol: { min: PROTOCOL_VERSION, max: PROTOCOL_VERSION },
@@ -82,12 +83,12 @@ class Link implements BusClient {
   readonly closed: Promise<void>;
   readonly #socket: Socket;
   readonly #rpc: RpcClient;
-  readonly #callTimeoutMs: number;
+  readonly #callTimeoutMs: number | undefined;
   readonly #splitter = new FrameSplitter();
   readonly #listeners = new Map<string, Set<(params: never) => void>>();
   #gone = false;
 
-  constructor(socket: Socket, callTimeoutMs: number) {
+  constructor(socket: Socket, callTimeoutMs: number | undefined) {
     this.#socket = socket;
     this.#callTimeoutMs = callTimeoutMs;
     this.#rpc = new RpcClient((request) => socket.write(encodeFrame(request)));
@@ -106,7 +107,7 @@ class Link implements BusClient {
       return Promise.reject(
         new BusbarError("BUS_AWAY", `${method}: the connection to the bus is closed`, { method }),
       );
-    const timeoutMs = options.timeoutMs ?? this.#callTimeoutMs;
+    const timeoutMs = options.timeoutMs ?? this.#callTimeoutMs ?? answerTimeoutMs(method);
     return this.#rpc.call(method, params, timeoutMs) as Promise<Result<M>>;
   }
 

@@ -6,7 +6,12 @@
 
 import { connect, type Socket } from "node:net";
 import { BusbarError, fromWireError, type WireError } from "../../schemas/errors.ts";
-import { CALL_TIMEOUT_MS, HANDSHAKE_TIMEOUT_MS, PROTOCOL_VERSION } from "../../schemas/limits.ts";
+import {
+  CALL_TIMEOUT_MS,
+  HANDSHAKE_TIMEOUT_MS,
+  LONGEST_ANSWER_MS,
+  PROTOCOL_VERSION,
+} from "../../schemas/limits.ts";
 import { encodeFrame, FrameSplitter, OVERSIZED, parseFrame } from "../wire/framing.ts";
 
 export interface ThinOptions {
@@ -41,6 +46,11 @@ interface Answer {
   params?: unknown;
   result?: unknown;
   error?: WireError;
+}
+
+/** What a client waits for the answer to `method`. */
+export function answerTimeoutMs(method: string): number {
+  return method === "publish" ? LONGEST_ANSWER_MS : CALL_TIMEOUT_MS;
 }
 
 /** Connects and greets. Throws BUS_AWAY (nobody there), TIMEOUT, BAD_TOKEN, PROTOCOL_MISMATCH. */
@@ -115,7 +125,7 @@ class Thin implements ThinClient {
     });
   }
 
-  call(method: string, params: unknown = {}, timeoutMs = CALL_TIMEOUT_MS): Promise<unknown> {
+  call(method: string, params: unknown = {}, timeoutMs = answerTimeoutMs(method)): Promise<unknown> {
     if (this.#gone) return Promise.reject(this.#away(method));
     this.#lastId += 1;
     const id = this.#lastId;

@@ -44,7 +44,13 @@ interface Watched extends ProcessIdentity {
 }
 
 /** Bus and scheduler were dead before. */
-const NOTHING: Down = { bus_was_dead: true, ended: [], cancelled: [], left_running: [], survivors: [] };
+export const NOTHING: Down = {
+  bus_was_dead: true,
+  ended: [],
+  cancelled: [],
+  left_running: [],
+  survivors: [],
+};
 
 function labelsOf(all: readonly { of?: string }[]): string[] {
   return [...new Set(all.flatMap(({ of }) => of ?? []))];

@@ -72,6 +72,13 @@ export function stateAndRemedy(pid: number): { state: string; remedy: string } {
       };
 }
 
+/** For whoever follows something without an end: the connection is gone, and nothing more comes. */
+export function busGone(what: string): BusbarError {
+  return new BusbarError("BUS_AWAY", `following ${what}: the bus has gone; nothing more comes`, {
+    help: "`busctl up` starts it again; then follow again.",
+  });
+}
+
 /** One `ping` on an open connection. */
 export function ping(bus: Bus, timeoutMs = PING_TIMEOUT_MS): Promise<Ping> {
   return bus.call("ping", {}, { timeoutMs });

@@ -8,6 +8,7 @@
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import { BusbarError, isCode } from "../../schemas/errors.ts";
 import { showId } from "../../schemas/ids.ts";
 import { nearest } from "../../schemas/plan/nearest.ts";
 import { VERSION } from "../version.ts";
@@ -46,7 +47,9 @@ async function main(io: Io, argv: readonly string[]): Promise<number> {
   }
   const def = findVerb(verb);
   if (!def) throw unknownVerb(verb);
-  return runVerb(def, io, withoutVerb(argv, verb), p);
+  return runVerb(def, io, withoutVerb(argv, verb), p).catch((error: unknown) => {
+    throw explained(error, def);
+  });
 }
 
 async function runVerb(def: VerbDef, io: Io, argv: string[], p: Ctx["p"]): Promise<number> {
@@ -71,6 +74,13 @@ async function runVerb(def: VerbDef, io: Io, argv: string[], p: Ctx["p"]): Promi
     onSignal: realSignals,
   };
   return (await def.load()).run(ctx, args);
+}
+
+/** What a verb does not take is explained by its own help. */
+function explained(error: unknown, def: VerbDef): unknown {
+  if (!isCode(error, "USAGE") || error.data.help !== undefined) return error;
+  const help = `\`busctl ${def.name} --help\` says what it takes.`;
+  return new BusbarError("USAGE", error.message, { ...error.data, help });
 }
 
 function isGlobal(word: string): boolean {

@@ -108,6 +108,7 @@ const WATCH: readonly VerbDef[] = [
       { name: "newest", help: "audit: the newest first" },
     ],
     more: [
+      "A line of --audit: time, sequence number, who, event or method, run/task#attempt, facts; of a read also how long it took and its request id.",
       "--audit leaves out `ping` and `hello` unless --method names them; with --json nothing is left out.",
       "Exit codes: 0, 2 unknown run or task, 3 the bus does not run here (nothing is started).",
     ],

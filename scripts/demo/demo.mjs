@@ -78,10 +78,18 @@ async function main() {
     show(busctl("verify"), [0]);
 
     say("5. To look closer");
-    for (const line of closer(environment, repo)) console.log(`  ${line}`);
-    if (options.keep) console.log(`\nKept in ${world}. At the end: busctl down; rm -r ${world}`);
-    else {
-      console.log("\n(They work when the demo was started with --keep.)");
+    if (options.keep) {
+      for (const line of closer(environment, repo)) console.log(`  ${line}`);
+      console.log(`\nKept in ${world}. At the end: busctl down; rm -r ${world}`);
+    } else {
+      // Everything goes now: what can be looked at is shown, not promised.
+      show(busctl("tasks", "--run", "demo", "--task", "flaky_fix"), [0]);
+      show(busctl("tasks", "--audit", "--limit", "8"), [0]);
+      console.log("\n$ git log --oneline busbar/demo");
+      console.log(git(repo, "log", "--oneline", "-8", "busbar/demo"));
+      console.log(
+        "`npm run demo -- --keep` leaves all of this in place, and prints the commands for more.\n",
+      );
       show(busctl("down"), [0]);
       down = true;
     }

@@ -71,3 +71,28 @@ test("a git directory in which the lock cannot be made is refused by name", asyn
   writeFileSync(join(w.repo, ".git/busbar"), "");
   await refused(w, {}, "DIRECTORY_UNUSABLE", /\.git\/busbar is not a directory/);
 });
+
+test("init in a repository without a commit says what comes first; with one it does not", async (t) => {
+  const w = makeWorld(t, "git init -q -b main repo");
+  const first = await w.busctl(["init"]);
+  assert.equal(first.code, 0, first.err);
+  assert.match(first.out, /^First: git add -A && git commit; .*\nNext: busctl plan plan\.yaml/m);
+  w.sh(
+    "rm -r repo/plan.yaml repo/tasks; echo x > repo/f.txt; git -C repo add -A; git -C repo commit -qm base",
+  );
+  assert.doesNotMatch((await w.busctl(["init"])).out, /^First:/m);
+});
+
+test("words that a verb does not take are explained by its own help", async (t) => {
+  const w = makeWorld(t);
+  for (const args of [
+    ["cat"],
+    ["retry", "a", "--nope"],
+    ["report", "--format", "pdf"],
+    ["tasks", "--limit", "3"],
+  ]) {
+    const said = await w.busctl(args);
+    assert.equal(said.code, 2);
+    assert.match(said.err, new RegExp(`-> \`busctl ${args[0]} --help\` says what it takes\\.`));
+  }
+});

@@ -16,6 +16,7 @@ import { run as reject } from "../../bus/ctl/verbs/reject.ts";
 import { run as tasks } from "../../bus/ctl/verbs/tasks.ts";
 import { moment } from "../../bus/ctl/verbs/tasks-audit.ts";
 import { run as verify } from "../../bus/ctl/verbs/verify.ts";
+import { BusbarError, isCode } from "../../schemas/errors.ts";
 import type { Task } from "../../schemas/task.ts";
 import {
   args,
@@ -316,4 +317,44 @@ test("a log cut anywhere inside a character or an escape is shown the same", () 
       "añ日本\nnext\nover\n",
     );
   }
+});
+
+test("O1: the audit log has a heading on a terminal, and nothing but records in a pipe", async () => {
+  const one = record(3, "done", { type: "task.ready" });
+  for (const tty of [true, false]) {
+    const ctx = fakeCtx(busOf(ALL, { query_audit: () => ({ records: [one] }) }), { tty });
+    await tasks(ctx, args([], { audit: true }));
+    const [first = "", second] = ctx.written().split("\n");
+    const line = tty ? second : first;
+    if (tty) assert.match(first, /^time +seq who what run\/task#attempt/);
+    assert.match(line ?? "", / {6}3 bus task\.ready r\/done$/);
+    assert.equal(
+      first.indexOf(" seq ") + 4,
+      tty ? (line ?? "").indexOf("3 bus") + 1 : 3,
+      "seq stands over its numbers",
+    );
+  }
+});
+
+test("following the audit log or an agent's log ends with a word when the bus goes", async () => {
+  const bus = busOf(ALL, { query_audit: () => ({ records: [] }), subscribe: () => ({ seq: 1 }) });
+  const end = tasks(fakeCtx(bus), args([], { audit: true, follow: true }));
+  bus.drop();
+  await assert.rejects(
+    end,
+    (e) => isCode(e, "BUS_AWAY") && /the bus has gone; nothing more comes/.test(e.message),
+  );
+});
+
+test("cancel of a name that nobody has: neither run nor task, with the nearest of either", async () => {
+  const get_task = ({ task }: { task: string }) => {
+    const found = ALL.find((one) => one.spec.id === task);
+    if (!found) throw new BusbarError("NO_SUCH_TASK", "no");
+    return { task: found, run: makeRun(ALL) };
+  };
+  const named = (word: string) => cancel(fakeCtx(busOf(ALL, { get_task })), args([word]));
+  await assert.rejects(named("nope"), /^BusbarError: there is no run and no task "nope"$/);
+  await assert.rejects(named("stuk"), /there is no run and no task "stuk"; did you mean stuck\?/);
+  await assert.rejects(named("r/nope"), /run r has no task "nope"/);
+  await assert.rejects(named("s/done"), /there is no run "s"/);
 });

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { answerTimeoutMs } from "../../bus/client/thin.ts";
 import * as limits from "../../schemas/limits.ts";
 
 const L = limits;
@@ -25,6 +26,11 @@ test("a lease survives three lost heartbeats and one slow reconnect", () => {
 
 test("a client waits longer for an answer than the bus for a greeting", () => {
   assert.ok(L.CALL_TIMEOUT_MS > L.HANDSHAKE_TIMEOUT_MS);
+});
+
+test("whoever waits for a publish outlasts the bus, which waits for its snapshot", () => {
+  assert.ok(answerTimeoutMs("publish") > L.PUBLISH_TIMEOUT_MS);
+  assert.equal(answerTimeoutMs("get_file"), L.CALL_TIMEOUT_MS);
 });
 
 test("the shim looks for survivors for longer than it lets them end by themselves", () => {

@@ -85,9 +85,17 @@ export function auditLine(record: JournalRecord, p: Palette, width: number): str
   const what = record.event ? record.event.type : (record.method ?? "?");
   const facts = record.event ? eventFacts(record.event) : accessFacts(record);
   const ts = width < ISO_WIDTH ? shortTime(millis(record.ts)) : record.ts;
-  const head = `${ts} ${String(record.seq).padStart(6)} ${record.actor} ${what} ${about}`;
-  const line = cut(oneLine(facts === "" ? head : `${head} ${facts}`), width);
+  const words = oneLine(`${record.actor} ${what} ${about} ${facts}`.trimEnd());
+  const line = cut(`${ts} ${String(record.seq).padStart(6)} ${words}`, width);
   return record.access?.error === undefined ? line : p.red(line);
+}
+
+/** The heading over such lines, for a terminal. */
+export function auditHeading(p: Palette, width: number): string {
+  const time = "time".padEnd(width < ISO_WIDTH ? 14 : 24);
+  return p.dim(
+    cut(`${time} ${"seq".padStart(6)} who what run/task#attempt details, time taken, request`, width),
+  );
 }
 
 /** On a narrower terminal the facts need the room. */

@@ -1,4 +1,4 @@
-import { bringDown, type Down } from "../bring-down.ts";
+import { bringDown, type Down, NOTHING } from "../bring-down.ts";
 import { commonDirOf, stateAndRemedy } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -12,7 +12,7 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   const down = await bringDown(commonDir, args.flag("leave-running"));
   if (!down) {
     // What was wanted is so already.
-    if (ctx.json) await sayJson(ctx, { down: true, was_running: false, survivors: [] });
+    if (ctx.json) await sayJson(ctx, { down: true, was_running: false, ...NOTHING, bus_was_dead: false });
     else await say(ctx, `not running: ${commonDir}`);
     return EXIT.ok;
   }

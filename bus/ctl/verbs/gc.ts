@@ -9,6 +9,7 @@ import { type Args, type Ctx, say, sayJson, usage } from "../context.ts";
 import { ensureBus } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
 import { daemonEnv, programWords, thisHost } from "../launch.ts";
+import { whileWaiting } from "../patience.ts";
 import { configOf } from "../plan-check.ts";
 import { bytes, plural } from "../render/time.ts";
 import { harmless } from "../render/width.ts";
@@ -28,7 +29,9 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   if (dry) words.push("--dry-run");
   if (idle !== undefined) words.push("--idle-s", String(idle));
   await ensureBus(commonDir, thisHost(), configOf(ctx).idle_exit_ms);
-  const answer = await oneShot(ctx, words);
+  const answer = await whileWaiting(oneShot(ctx, words), (seconds) => {
+    if (!ctx.json) ctx.io.err(ctx.p.dim(`looking through the workspaces, ${seconds} s so far ...\n`));
+  });
   if (ctx.json) await sayJson(ctx, { dry_run: dry, ...answer });
   else await tell(ctx, answer, dry);
   return EXIT.ok;

@@ -47,6 +47,9 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
     ...written.map((path) => `${ctx.p.green("wrote")} ${path}`),
     ...kept.map((path) => `kept  ${path}`),
     gate,
+    ...((await isUnborn(ctx.dir))
+      ? ["First: git add -A && git commit; a plan runs from a commit, and there is none yet."]
+      : []),
     "Next: busctl plan plan.yaml && busctl run plan.yaml",
   );
   return EXIT.ok;
@@ -62,6 +65,11 @@ async function topOf(dir: string): Promise<string> {
   const top = answer.stdout.replace(/\n$/, "");
   if (top === "") throw usage("there is no checkout here to write a plan into (a bare repository?)");
   return top;
+}
+
+async function isUnborn(dir: string): Promise<boolean> {
+  const words = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+  return (await git(words, { cwd: dir, userConfig: true, okExits: [0, 1, 128] })).exit !== 0;
 }
 
 function readText(path: string): string | undefined {

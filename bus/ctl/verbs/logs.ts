@@ -8,6 +8,7 @@ import { showId } from "../../../schemas/ids.ts";
 import { nearest } from "../../../schemas/plan/nearest.ts";
 import type { AttemptRecord, Task } from "../../../schemas/task.ts";
 import { parseAddress, resolveTask } from "../address.ts";
+import { busGone } from "../connect.ts";
 import { type Args, type Bus, type Ctx, usage } from "../context.ts";
 import { pause } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -47,6 +48,7 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
 /** The task as the bus knows it, asked for again only after something happened to it. */
 class News {
   #stale = false;
+  #gone = false;
   readonly #bus: Bus;
   task: Task;
 
@@ -60,11 +62,15 @@ class News {
     this.#bus.on("event", (record) => {
       if (record.task === this.task.spec.id) this.#stale = true;
     });
+    void this.#bus.closed.then(() => {
+      this.#gone = true;
+    });
     await this.#bus.call("subscribe", { run });
     this.#stale = true;
   }
 
   async current(): Promise<Task> {
+    if (this.#gone) throw busGone(`the log of ${this.task.run}/${this.task.spec.id}`);
     if (this.#stale) {
       this.#stale = false;
       const of = { run: this.task.run, task: this.task.spec.id };

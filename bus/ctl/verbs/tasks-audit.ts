@@ -4,9 +4,10 @@
 import type { JournalRecord } from "../../../schemas/events.ts";
 import type { Params } from "../../../schemas/methods.ts";
 import { type Address, checkId, resolveRun, resolveTask } from "../address.ts";
+import { busGone } from "../connect.ts";
 import { type Args, type Bus, type Ctx, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
-import { auditLine } from "../render/lines.ts";
+import { auditHeading, auditLine } from "../render/lines.ts";
 
 type Query = Params<"query_audit">;
 
@@ -105,6 +106,7 @@ async function pages(
     before = answer.next;
   }
   if (!newest) found.reverse();
+  if (found.length > 0) await heading(ctx);
   for (const record of found) await show(ctx, record);
   const last = found.at(newest ? 0 : -1);
   return last?.seq;
@@ -120,6 +122,11 @@ function isShown(ctx: Ctx, query: Query, record: JournalRecord): boolean {
   return !greeting || record.access?.error !== undefined || !hidesGreetings(ctx, query);
 }
 
+/** For eyes only: what is piped on holds records and nothing else. */
+async function heading(ctx: Ctx): Promise<void> {
+  if (ctx.io.outTty && !ctx.json) await ctx.io.out(`${auditHeading(ctx.p, ctx.io.columns())}\n`);
+}
+
 async function show(ctx: Ctx, record: JournalRecord): Promise<void> {
   const line = ctx.json ? JSON.stringify(record) : auditLine(record, ctx.p, ctx.io.columns());
   await ctx.io.out(`${line}\n`);
@@ -132,6 +139,7 @@ async function followOn(ctx: Ctx, bus: Bus, query: Query, after: number | undefi
     ctx.onSignal("SIGTERM", () => resolve(EXIT.ok));
     ctx.onSignal("SIGHUP", () => resolve(EXIT.ok));
   });
+  if (after === undefined) await heading(ctx);
   bus.on("event", (record) => {
     if (matches(record, query) && isShown(ctx, query, record)) void show(ctx, record);
   });
@@ -140,7 +148,10 @@ async function followOn(ctx: Ctx, bus: Bus, query: Query, after: number | undefi
     ...(query.run === undefined ? {} : { run: query.run }),
     ...(after === undefined ? {} : { from_seq: after }),
   });
-  return Promise.race([stop, bus.closed.then(() => EXIT.infra)]);
+  const gone = bus.closed.then(() => {
+    throw busGone("the audit log");
+  });
+  return Promise.race([stop, gone]);
 }
 
 function matches(record: JournalRecord, query: Query): boolean {
