@@ -97,10 +97,7 @@ export async function engineWorld(
       world.bus = start("bus/busd.js");
       world.person = (await meet(common, world.bus)).person;
     },
-    async kill({ child }) {
-      child.kill("SIGKILL");
-      await until("it is gone", () => !isAlive(child.pid ?? 0));
-    },
+    kill,
     async shimOf(run, id) {
       const dir = (await world.state(run)).task(id).attempts.at(-1)?.workspace ?? "";
       return await until("the pid file", () => pidIn(join(dir, "shim.json")));
@@ -119,21 +116,21 @@ export async function engineWorld(
       return { run: answer.run, task: (id) => answer.tasks.find((task) => task.spec.id === id) as Task };
     },
     async ended(run, ms = 60_000) {
-      const over = async () => {
-        const { tasks } = await world.person.call("get_run", { run });
-        return tasks.every(isOver);
-      };
-      await until(`run ${run} is at its end; log:\n${world.log().slice(-4000)}`, over, ms).catch(
-        (error: Error) => {
-          throw new Error(`${error.message}\n${world.log().slice(-6000)}`);
-        },
-      );
+      const over = async () => (await world.person.call("get_run", { run })).tasks.every(isOver);
+      await until(`run ${run} is at its end`, over, ms).catch((error: Error) => {
+        throw new Error(`${error.message}\n${world.log().slice(-6000)}`);
+      });
       return world.state(run);
     },
     git: (script) => sh(repo, script),
     log: () => logOf("scheduler.log"),
   };
   return world;
+}
+
+async function kill({ child }: Program): Promise<void> {
+  child.kill("SIGKILL");
+  await until("it is gone", () => !isAlive(child.pid ?? 0));
 }
 
 /** The bus that this program is, once it answers. */
