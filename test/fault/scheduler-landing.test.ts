@@ -1,9 +1,10 @@
 // The moments round a landing: killed between branch and bus, moved by somebody else, refused by the bus.
 
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { engineWorld, shellTask } from "../helpers/engine.ts";
 import { isAlive } from "../helpers/processes.ts";
 import { until } from "../helpers/wait.ts";
@@ -136,4 +137,91 @@ test("a task cancelled while its candidate is checked does not land", async (t) 
     ["b"],
   );
   assert.equal(world.git("git ls-tree --name-only busbar/r"), "b.txt\nf.txt");
+});
+
+/** What stands on the branch while no scheduler lives; then the next one looks. */
+async function foundBy(t: TestContext, script: string) {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a"), held("b")], {
+    gate: deep(`case "$BUSBAR_TASK_ID" in b) ${waitForGo};; esac`),
+    workers: 1,
+  });
+  await until("the deep check of b runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await world.kill(world.scheduler);
+  world.git(script);
+  writeFileSync(join(world.dir, "go"), "");
+  world.startScheduler();
+  return { world, run };
+}
+
+test("G6: the branch moved back by a person while no scheduler was there: the run is paused with the reason, nothing is undone", async (t) => {
+  const { world, run } = await foundBy(t, "git update-ref refs/heads/busbar/r busbar/r^");
+  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  assert.match((await world.state(run)).run.paused_why ?? "", /does not follow from/);
+  assert.equal(world.git("git rev-parse busbar/r"), world.git("git rev-parse main"));
+  // Put back and resumed, it goes on from there.
+  world.git(`git update-ref refs/heads/busbar/r ${(await world.state(run)).run.head}`);
+  await world.person.call("resume", { run });
+  const { run: facts } = await world.ended(run);
+  assert.deepEqual(
+    facts.landed.map(({ task }) => task),
+    ["a", "b"],
+  );
+});
+
+test("G6: the branch deleted while no scheduler was there: made again where the bus has it", async (t) => {
+  const { world, run } = await foundBy(t, "git update-ref -d refs/heads/busbar/r");
+  const { run: facts } = await world.ended(run);
+  assert.deepEqual(
+    facts.landed.map(({ task }) => task),
+    ["a", "b"],
+  );
+});
+
+test("G6: the branch names an object that is not there: this run is paused, other runs are taken over", async (t) => {
+  const missing = "1".repeat(40);
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a")], { gate: deep(waitForGo) });
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  const other = await world.submit(
+    [shellTask("c", `touch "$W/c"; until [ -e "$W/go" ]; do sleep 0.05; done; echo c > c.txt`)],
+    {
+      run: "s",
+    },
+  );
+  await until("the agent of the other run", () => world.git('ls "$PWD/.." | grep -x c || true'), 30_000);
+  await world.kill(world.scheduler);
+  writeFileSync(join(world.repo, ".git/refs/heads/busbar/r"), `${missing}\n`);
+  writeFileSync(join(world.dir, "go"), "");
+  world.startScheduler();
+  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  assert.match((await world.state(run)).run.paused_why ?? "", /busbar\/r/);
+  const { task } = await world.ended(other);
+  assert.deepEqual(
+    task("c").attempts.map((attempt) => attempt.result),
+    ["passed"],
+  );
+});
+
+test("case 71 restart-mid-run: bus and scheduler killed as soon as the branch has moved: one landing, one commit", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([held("a")], { gate: deep(waitForGo) });
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  const branch = () => readFileSync(join(world.repo, ".git/refs/heads/busbar/r"), "utf8");
+  const before = branch();
+  writeFileSync(join(world.dir, "go"), "");
+  const end = performance.now() + 30_000;
+  while (branch() === before) {
+    assert.ok(performance.now() < end, "the branch did not move");
+    await setImmediate();
+  }
+  for (const { child } of [world.scheduler, world.bus]) child.kill("SIGKILL");
+  await world.kill(world.scheduler);
+  await world.kill(world.bus);
+  await world.startBus();
+  world.startScheduler();
+  const { run: facts, task } = await world.ended(run);
+  assert.equal(facts.landed.length, 1);
+  assert.equal(task("a").attempts.length, 1);
+  assert.equal(world.git("git rev-list --count main..busbar/r"), "1");
 });

@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { identityOf, type Probed } from "../../scheduler/liveness.ts";
 import { madeUp, readOutbox, ShimProcesses } from "../../scheduler/processes.ts";
 import type { Outcome } from "../../schemas/job.ts";
 import { isAlive } from "../helpers/processes.ts";
@@ -90,4 +91,49 @@ test("a FIFO, a link or a directory in place of the outbox does not hold the sch
   mkdirSync(join(dir, "folder"));
   assert.deepEqual(readOutbox(join(dir, "real"), AGENT), WELL);
   for (const name of ["fifo", "link", "folder"]) assert.equal(readOutbox(join(dir, name), AGENT), undefined);
+});
+
+test("unknown neither kills nor frees: it is told as a doubt, and the next answer decides", async (t) => {
+  const job = gone(t);
+  const pid = living(t, job.dir);
+  await until("it runs", () => sh("/", `tr '\\0' '\\n' < /proc/${pid}/environ | grep BUSBAR_DIR || true`));
+  let answer: Probed = { kind: "unknown", why: "it is hidden" };
+  const program = { node: "", args: [] };
+  const probe = () => answer;
+  const processes = new ShimProcesses({ program, env: {}, clock: CLOCK, log: LOG, graceMs: 500, probe });
+  let settled = false;
+  const outcome = processes.watch(job, new AbortController().signal).finally(() => {
+    settled = true;
+  });
+  for (let n = 0; n < 3; n++) processes.look();
+  assert.deepEqual(processes.doubtOf(REF), { pid: 2 ** 22 + 1, why: "it is hidden" });
+  answer = { kind: "alive", stopped: false };
+  processes.look();
+  assert.equal(processes.doubtOf(REF), undefined);
+  assert.deepEqual([isAlive(pid), settled], [true, false]);
+  answer = { kind: "dead" };
+  processes.look();
+  assert.equal((await outcome).reason, "lost");
+  assert.equal(isAlive(pid), false);
+});
+
+test("the shim's number is a foreign process's by now: lost; the foreign one gets no signal, also by a cancel", async (t) => {
+  const foreign = spawn("sleep", ["60"], { stdio: "ignore" });
+  t.after(() => foreign.kill("SIGKILL"));
+  const pid = foreign.pid as number;
+  const self = await until("its identity", () => identityOf(pid));
+  const [boot, ticks] = self.start_time.split(":");
+  for (const start_time of [`${boot}:${Number(ticks) - 1}`, `${boot?.replace(/^./, "x")}:${ticks}`]) {
+    const job = gone(t);
+    const shim = { pid, start_time };
+    writeFileSync(join(job.dir, "shim.json"), JSON.stringify({ ...shim, child: shim }));
+    const cancel = new AbortController();
+    const program = { node: "", args: [] };
+    const processes = new ShimProcesses({ program, env: {}, clock: CLOCK, log: LOG, graceMs: 0 });
+    const outcome = processes.watch(job, cancel.signal);
+    cancel.abort();
+    processes.look();
+    await outcome;
+    assert.ok(isAlive(pid));
+  }
 });
