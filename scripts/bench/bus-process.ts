@@ -11,9 +11,13 @@ import type { ClaimAnswer } from "../../schemas/methods.ts";
 import { benchRun } from "./plan.ts";
 
 /** Started with the flags that busctl starts it with. */
-const BUSD = join(import.meta.dirname, "..", "..", "dist", "bus", "busd.js");
+export const BUSD_WORDS = [
+  "--max-semi-space-size=4",
+  join(import.meta.dirname, "..", "..", "dist", "bus", "busd.js"),
+];
 
 export interface BusProcess {
+  pid: number;
   socket: string;
   agentToken: string;
   /** MB resident. */
@@ -25,7 +29,7 @@ export async function startBus(dir: string, repo: string, base: string): Promise
   const common = join(repo, ".git");
   const env = { ...process.env, BUSBAR_STATE_DIR: join(dir, "s"), BUSBAR_RUNTIME_DIR: join(dir, "r") };
   for (const made of [env.BUSBAR_STATE_DIR, env.BUSBAR_RUNTIME_DIR]) mkdirSync(made, { mode: 0o700 });
-  const child = spawn(process.execPath, ["--max-semi-space-size=4", BUSD, "--repo", common], {
+  const child = spawn(process.execPath, [...BUSD_WORDS, "--repo", common], {
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -41,6 +45,7 @@ export async function startBus(dir: string, repo: string, base: string): Promise
     scheduler.call("attempt_update", { run: "bench", task: "task_0", attempt }).catch(() => {}); // the reads would fail
   }, HEARTBEAT_MS);
   return {
+    pid: child.pid as number,
     socket,
     agentToken,
     memory: () =>
@@ -56,7 +61,7 @@ export async function startBus(dir: string, repo: string, base: string): Promise
 }
 
 /** The path that follows `ready `. */
-function readySocket(child: ChildProcess): Promise<string> {
+export function readySocket(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = "";
     child.stdout?.on("data", (chunk: Buffer) => {

@@ -19,12 +19,15 @@ export interface LoadJob {
 }
 
 export interface LoadResult {
+  /** All that were answered, those before the clock ran too. */
+  calls: number;
   perSecond: number;
   p50us: number;
   p99us: number;
 }
 
 interface Tally {
+  calls: number;
   counting: boolean;
   stopped: boolean;
   times: number[];
@@ -60,6 +63,7 @@ function drive(job: LoadJob, tally: Tally): Promise<void> {
         return next();
       }
       if (bytes < job.minBytes) return reject(new Error(`a short answer: ${head}`));
+      tally.calls += 1;
       if (tally.counting) tally.times.push(performance.now() - sent);
       next();
     });
@@ -70,7 +74,7 @@ const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 async function main(): Promise<void> {
   const job = JSON.parse(readFileSync(0, "utf8")) as LoadJob;
-  const tally: Tally = { counting: false, stopped: false, times: [] };
+  const tally: Tally = { calls: 0, counting: false, stopped: false, times: [] };
   const all = Promise.all(Array.from({ length: job.connections }, () => drive(job, tally)));
   const clock = async () => {
     await pause(job.warmMs);
@@ -85,7 +89,8 @@ async function main(): Promise<void> {
   const [ran] = await Promise.all([clock(), all]);
   const sorted = Float64Array.from(tally.times).sort();
   const at = (q: number) => (sorted[Math.floor(q * (sorted.length - 1))] ?? Number.NaN) * 1_000;
-  const result: LoadResult = { perSecond: (sorted.length * 1_000) / ran, p50us: at(0.5), p99us: at(0.99) };
+  const perSecond = (sorted.length * 1_000) / ran;
+  const result: LoadResult = { calls: tally.calls, perSecond, p50us: at(0.5), p99us: at(0.99) };
   process.stdout.write(`${JSON.stringify(result)}\n`);
 }
 
