@@ -48,7 +48,7 @@ export function adopt(kit: Kit, task: Task, living: LivingShims): Adopted | unde
   if (!shim && readPidFile(join(dir, FILES.pid)) === "none" && !existsSync(join(dir, FILES.outbox)))
     return lost("the scheduler ended before the agent was started", true);
   try {
-    return { kind: "watch", attempt, workspace: openWorkspace(dir), shim };
+    return { kind: "watch", attempt, workspace: openWorkspace(kit.control, dir), shim };
   } catch (error) {
     return lost(`the workspace cannot be opened: ${String(error)}`, false);
   }

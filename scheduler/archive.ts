@@ -11,11 +11,11 @@ import { basename, dirname, join } from "node:path";
 import { showName } from "../bus/git/tree.ts";
 import { BusbarError, ioError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { scan } from "./capture-scan.ts";
-import { removeAll } from "./clean-place.ts";
+import { scanNow } from "./capture-scan.ts";
 import type { Control } from "./control.ts";
 import { nameIn } from "./on-disk.ts";
-import type { Workspace } from "./workspace.ts";
+import { removeAll } from "./open-tree.ts";
+import { removeWorkspace, type Workspace } from "./workspace.ts";
 
 export interface ArchiveFacts {
   /** A process of the attempt, or a check on it, lives or may live. */
@@ -46,6 +46,8 @@ export function archivable(facts: ArchiveFacts): ArchiveDecision {
 export interface ArchiveOrder {
   control: Control;
   workspace: Workspace;
+  /** The commit that the workspace was made from. */
+  base: string;
   /** Final place of the archive; it does not exist yet, or this is the rest of an archiving cut short. */
   to: string;
   merged: boolean;
@@ -81,7 +83,7 @@ export async function archive(order: ArchiveOrder): Promise<Archived> {
   const { workspace, to } = order;
   if (await exists(to)) {
     // The archive was complete before its name was given.
-    await removeAll(workspace.dir);
+    await removeWorkspace(order.control, workspace.dir);
     return { kept: [], listed: [] };
   }
   const part = join(dirname(to), `.${basename(to)}.part`);
@@ -95,7 +97,7 @@ export async function archive(order: ArchiveOrder): Promise<Archived> {
     await writeFile(join(part, "left.json"), `${JSON.stringify({ v: 1, ...left })}\n`, { mode: 0o600 });
     faultPoint("scheduler.archive.before-rename");
     await rename(part, to);
-    await removeAll(workspace.dir);
+    await removeWorkspace(order.control, workspace.dir);
     return left;
   } catch (error) {
     await removeAll(part);
@@ -105,7 +107,7 @@ export async function archive(order: ArchiveOrder): Promise<Archived> {
 
 async function copyRecords(dir: string, part: string): Promise<void> {
   for (const name of await readdir(dir)) {
-    if (NOT_RECORDS.has(name) || name.startsWith("index.")) continue;
+    if (NOT_RECORDS.has(name)) continue;
     await copy(Buffer.from(join(dir, name)), Buffer.from(join(part, name)));
   }
 }
@@ -113,8 +115,7 @@ async function copyRecords(dir: string, part: string): Promise<void> {
 async function copyLeft(order: ArchiveOrder, part: string): Promise<Archived> {
   const { control, workspace } = order;
   if (!(await exists(workspace.work))) return { kept: [], listed: [] };
-  const scratch = join(workspace.dir, "index.archive");
-  const found = await scan({ ...workspace, control, scratch });
+  const found = await scanNow(control, workspace, order.base);
   const changed = found.touched
     .filter(({ disk }) => disk.is === "file" || disk.is === "link")
     .map(({ name }) => name);

@@ -15,7 +15,6 @@ import { Coalesced } from "./coalesced.ts";
 import { conclude } from "./conclude.ts";
 import { endingWith } from "./control.ts";
 import { FILES } from "./dirs.ts";
-import { removeTree } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { type PidFile, readPidFile } from "./liveness.ts";
@@ -25,7 +24,7 @@ import { publishOnRequest } from "./publish.ts";
 import { settleFailed, whileAway } from "./settle.ts";
 import { type Concluding, keep } from "./snapshot.ts";
 import { type Ended, explained, lookAtMachine } from "./trouble.ts";
-import type { Workspace } from "./workspace.ts";
+import { removeWorkspace, type Workspace } from "./workspace.ts";
 
 export interface AttemptWork {
   kit: Kit;
@@ -105,10 +104,10 @@ export class AttemptRunner {
     } catch (error) {
       if (!(error instanceof StepFailed)) {
         // No agent has been here yet: nothing to keep.
-        if (attempt.abort.signal.reason !== DETACH) await removeTree(attempt.dir);
+        if (attempt.abort.signal.reason !== DETACH) await removeWorkspace(kit.control, attempt.dir);
         throw error;
       }
-      await removeTree(attempt.dir);
+      await removeWorkspace(kit.control, attempt.dir);
       await settleFailed(kit, attempt, "infra", error.evidence);
       return undefined;
     }

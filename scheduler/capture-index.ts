@@ -1,11 +1,15 @@
-// Our index lies where an agent, which is the same user, can write. What it says is not believed: an entry that
-// was changed there together with the file passes for unchanged. The tree is therefore compared with the base,
-// object by object: it must differ in exactly what was found, so that all of it went through the scope.
+// Our index lies where an agent, which is the same user, can write: an entry that was changed there together with its
+// file would pass for unchanged, a mark would hide an absence. So it is believed only as we left it (hash, size, time;
+// kept where the attempt is not told of). Else a new one is made of facts: the base, and what was put on the disk.
+// The tree that comes of it is compared with the base, object by object: it must differ in exactly what was found, so
+// that all of it went through the scope.
 
+import { utimes, writeFile } from "node:fs/promises";
 import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
+import { readSealed } from "./index-seal.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** What of a captured change stands in a tree. */
@@ -50,10 +54,35 @@ function changeKey(control: Control, change: Entry): string {
 }
 
 /**
- * A new index of `base` at `index`, with no stat data: every file is read again. What a sparse checkout left out
- * is still taken from the old index; that mark can hide no more than the absence of a file.
+ * Puts an index at `to` that can be believed. "sealed": ours, with the stat data of the checkout. "fresh": a new one of
+ * `base`; every file is read again.
  */
-export async function freshIndex(
+export async function trustedIndex(
+  control: Control,
+  workspace: Workspace,
+  base: string,
+  to: string,
+): Promise<"sealed" | "fresh"> {
+  const bytes = workspace.seal && (await readSealed(workspace.index, workspace.seal));
+  if (workspace.seal && bytes) {
+    faultPoint("scheduler.capture.before-copy-index");
+    await writeFile(to, bytes, { flag: "wx" });
+    await asOldAs(to, workspace.seal.mtimeMs);
+    return "sealed";
+  }
+  await freshIndex(control, workspace, base, to);
+  return "fresh";
+}
+
+/** Its own time decides which files git believes to be unchanged (checkout.ts). */
+async function asOldAs(path: string, mtimeMs: number): Promise<void> {
+  const time = new Date(Math.floor(mtimeMs));
+  faultPoint("scheduler.capture.before-age-index");
+  await utimes(path, time, time);
+}
+
+/** No stat data; of a sparse checkout, all that was not put on the disk is marked as absent on purpose. */
+async function freshIndex(
   control: Control,
   workspace: Workspace,
   base: string,
@@ -63,16 +92,9 @@ export async function freshIndex(
   faultPoint("scheduler.capture.before-read-base");
   await controlGit(control, ["read-tree", base], options);
   if (!workspace.sparse) return;
-  const old = placeOptions({ work: workspace.work, index: workspace.index });
-  const [marked, present] = await Promise.all([
-    controlGit(control, ["ls-files", "-t", "-z"], { ...old, encoding: "buffer" }),
-    controlGit(control, ["ls-files", "-z"], { ...options, encoding: "buffer" }),
-  ]);
-  const known = new Set(splitNul(present.stdoutBuffer));
-  const left = splitNul(marked.stdoutBuffer)
-    .filter((line) => line.startsWith("S "))
-    .map((line) => line.slice(2))
-    .filter((name) => known.has(name));
+  const all = await controlGit(control, ["ls-files", "-z"], { ...options, encoding: "buffer" });
+  const present = new Set(workspace.paths.map(pathBytes));
+  const left = splitNul(all.stdoutBuffer).filter((name) => !present.has(name));
   faultPoint("scheduler.capture.before-skip-sparse");
   await controlGit(control, ["update-index", "-z", "--skip-worktree", "--stdin"], {
     ...options,

@@ -4,14 +4,14 @@
 // A directory or file that the agent closed to reading (chmod) is opened again and the scan repeated: what
 // cannot be read must not pass for deleted.
 
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { GITLINK, parseRaw, type RawChange, showName, splitNul } from "../bus/git/tree.ts";
-import { faultPoint } from "../schemas/fault-points.ts";
-import { copyIndex, placeOptions } from "./checkout.ts";
+import { trustedIndex } from "./capture-index.ts";
+import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import { type OnDisk, onDisk } from "./on-disk.ts";
 import { openTree } from "./open-tree.ts";
+import { withScratch } from "./scratch.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface Touched {
@@ -35,9 +35,7 @@ export interface Scan {
 export interface ScanPlace {
   control: Control;
   work: string;
-  /** The index made at checkout. */
-  index: string;
-  /** Where the copy for this scan goes. */
+  /** An index that can be believed (capture-index.ts), of ours alone. */
   scratch: string;
   sparse: boolean;
 }
@@ -46,7 +44,6 @@ export interface ScanPlace {
 const MAX_IGNORED = 1_000;
 
 export async function scan(place: ScanPlace): Promise<Scan> {
-  await copyIndex(place.index, place.scratch);
   let found = await ask(place);
   if (found.complaints && (await openTree(place.work, ".git"))) found = await ask(place);
   const tracked = parseRaw(found.tracked);
@@ -101,14 +98,17 @@ async function lookAt(
   return { name, oldMode, oldOid, disk: await onDisk(work, name) };
 }
 
+/** What differs from `base` at this moment, by an index that can be believed. */
+export function scanNow(control: Control, workspace: Workspace, base: string): Promise<Scan> {
+  return withScratch(control.gitDir, async (dir) => {
+    const scratch = join(dir, "index");
+    await trustedIndex(control, workspace, base, scratch);
+    return await scan({ control, work: workspace.work, scratch, sparse: workspace.sparse });
+  });
+}
+
 /** The paths that differ from the checkout at this moment (in text; ignored files and submodules are not listed). */
-export async function touchedPaths(control: Control, workspace: Workspace): Promise<string[]> {
-  const scratch = join(workspace.dir, "index.touched");
-  try {
-    const found = await scan({ ...workspace, control, scratch });
-    return [...found.touched.map((item) => item.name), ...found.nested].map(showName);
-  } finally {
-    faultPoint("scheduler.touched.before-remove-index");
-    await rm(scratch, { force: true });
-  }
+export async function touchedPaths(control: Control, workspace: Workspace, base: string): Promise<string[]> {
+  const found = await scanNow(control, workspace, base);
+  return [...found.touched.map((item) => item.name), ...found.nested].map(showName);
 }

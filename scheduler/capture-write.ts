@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import { EXECUTABLE, LINK, REGULAR } from "../bus/git/tree.ts";
+import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Touched } from "./capture-scan.ts";
 import { placeOptions } from "./checkout.ts";
@@ -15,36 +16,74 @@ export interface WritePlace {
   scratch: string;
 }
 
-/** The id of the content of each file or link, by name (latin1). `write` puts it into the object store. */
-export async function hashAll(
-  place: WritePlace,
-  items: readonly Touched[],
-  write: boolean,
-): Promise<Map<string, string>> {
-  const found = new Map<string, string>();
-  const files = items.filter((item) => item.disk.is === "file");
-  if (files.length > 0) {
-    // Attributes of the repository count (line ends); filters do not exist in our configuration.
-    faultPoint("scheduler.capture.before-write-files");
-    const { stdout } = await controlGit(
-      place.control,
-      ["hash-object", ...(write ? ["-w"] : []), "--stdin-paths"],
-      {
-        ...placeOptions({ work: place.work, index: place.scratch }),
-        input: Buffer.from(files.map((item) => `${quoted(item.name)}\n`).join(""), "latin1"),
-      },
-    );
-    const oids = stdout.trimEnd().split("\n");
-    for (const [n, item] of files.entries()) found.set(item.name, oids[n]!);
-  }
-  for (const item of items) {
-    if (item.disk.is !== "link") continue;
-    found.set(
-      item.name,
-      write ? await writeBlob(place.control, item.disk.target) : blobHash(place.control, item.disk.target),
-    );
+export interface Hashed {
+  /** By name (latin1). */
+  oids: Map<string, string>;
+  /** Names of files whose attributes git cannot follow: their bytes were taken as they are. */
+  raw: string[];
+}
+
+/** The id of the content of each file or link. `write` puts it into the object store. */
+export async function hashAll(place: WritePlace, items: readonly Touched[], write: boolean): Promise<Hashed> {
+  const files = items.filter((item) => item.disk.is === "file").map((item) => item.name);
+  const found: Hashed = { oids: new Map(), raw: [] };
+  await hashFiles(place, files, write, found, { left: MAX_SPLITS });
+  for (const { name, disk } of items) {
+    if (disk.is !== "link") continue;
+    const { control } = place;
+    found.oids.set(name, write ? await writeBlob(control, disk.target) : blobHash(control, disk.target));
   }
   return found;
+}
+
+/** Calls spent on finding the files that make a call fail; then bytes for all that are left. */
+const MAX_SPLITS = 64;
+
+/**
+ * Attributes of the repository count (line ends, encodings); filters do not exist in our configuration. An agent can
+ * write attributes that its files do not fit (working-tree-encoding): git then refuses the whole call. The files that
+ * are to blame are found by halves, and taken as bytes.
+ */
+async function hashFiles(
+  place: WritePlace,
+  names: readonly string[],
+  write: boolean,
+  found: Hashed,
+  splits: { left: number },
+): Promise<void> {
+  if (names.length === 0) return;
+  const take = (oids: readonly string[]) => {
+    for (const [n, name] of names.entries()) found.oids.set(name, oids[n] as string);
+  };
+  try {
+    return take(await hashObjects(place, names, write, []));
+  } catch (error) {
+    if (!isCode(error, "GIT_FAILED")) throw error;
+  }
+  if (names.length === 1 || splits.left <= 0) {
+    take(await hashObjects(place, names, write, ["--no-filters"]));
+    found.raw.push(...names);
+    return;
+  }
+  splits.left -= 2;
+  const half = Math.ceil(names.length / 2);
+  await hashFiles(place, names.slice(0, half), write, found, splits);
+  await hashFiles(place, names.slice(half), write, found, splits);
+}
+
+async function hashObjects(
+  place: WritePlace,
+  names: readonly string[],
+  write: boolean,
+  more: readonly string[],
+): Promise<string[]> {
+  const args = ["hash-object", ...(write ? ["-w"] : []), ...more, "--stdin-paths"];
+  faultPoint("scheduler.capture.before-write-files");
+  const { stdout } = await controlGit(place.control, args, {
+    ...placeOptions({ work: place.work, index: place.scratch }),
+    input: Buffer.from(names.map((name) => `${quoted(name)}\n`).join(""), "latin1"),
+  });
+  return stdout.trimEnd().split("\n");
 }
 
 /** A name as git reads it from a line: C-quoted where a byte would end or confuse the line. */

@@ -1,23 +1,22 @@
 // The result of an attempt is the content of its working tree against the base, whatever the agent did with
 // git (design section 3.3; cases 15, 23, 24, 25, 30). In order:
-//   1. Scan with a copy of our own index; GIT_DIR is the control repository, never the agent's.
-//   2. Sort each touched path: refused (no git object can or may hold it), outside the scope, or in scope.
+//   1. Scan with an index that can be believed (capture-index.ts), in a directory that the attempt is not told of;
+//      GIT_DIR is the control repository, never the agent's.
+//   2. Sort each touched path (capture-sort.ts): refused, outside the scope, or in scope.
 //   3. Blobs and tree of what is in scope; what is outside stays in the workspace on the disk and is listed. The
-//      tree must differ from the base in just that; if not, our index was tampered with and is made anew.
+//      tree must differ from the base in just that.
 //   4. One commit whose only parent is the base, kept alive by the snapshot's ref in the user's repository.
 
-import { lstatSync, mkdirSync, mkdtempSync, renameSync } from "node:fs";
-import { rm } from "node:fs/promises";
+import { lstatSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { gitLikePart } from "../bus/git/names.ts";
 import { pathText, showName } from "../bus/git/tree.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, snapshotRef } from "../schemas/ids.ts";
-import { MAX_CAPTURED_FILE_BYTES } from "../schemas/limits.ts";
 import { gitOddities } from "./agent-git.ts";
-import { freshIndex, unaccounted } from "./capture-index.ts";
-import { type Scan, scan, type Touched } from "./capture-scan.ts";
+import { trustedIndex, unaccounted } from "./capture-index.ts";
+import { scan, type Touched } from "./capture-scan.ts";
+import { type Refused, type SortRules, sort, unchangedLarge } from "./capture-sort.ts";
 import { hashAll, type IndexChange, isBlobMode, type WritePlace, writeTree } from "./capture-write.ts";
 import { caseTwins } from "./case-twins.ts";
 import { treeOf, writeCommit } from "./commit.ts";
@@ -25,10 +24,11 @@ import { type Control, controlGit } from "./control.ts";
 import { modeOf, type OnDisk } from "./on-disk.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
+import { withScratch } from "./scratch.ts";
 import { submoduleChanges } from "./submodules.ts";
 import type { Workspace } from "./workspace.ts";
 
-export interface CaptureOrder {
+export interface CaptureOrder extends SortRules {
   control: Control;
   workspace: Workspace;
   ref: AttemptRef;
@@ -37,12 +37,6 @@ export interface CaptureOrder {
   version: number;
   message: string;
   identity: Identity;
-  /** Only these get into the commit. Default: all. */
-  inScope?: (path: string) => boolean;
-  /** Files above MAX_CAPTURED_FILE_BYTES that the spec allows by name. */
-  allowLarge?: (path: string) => boolean;
-  /** Paths (and what is below) that we put there ourselves: never part of the change. */
-  exclude?: readonly string[];
   when?: number;
 }
 
@@ -58,12 +52,6 @@ export interface CapturedChange {
   kind: ChangeKind;
   /** For links: where they point. */
   target?: string;
-}
-
-export interface Refused {
-  path: string;
-  rule: "not-utf8" | "oversize" | "special" | "nested-repository" | "gitlink" | "git-name" | "unaccounted";
-  why: string;
 }
 
 /** Versions in a row that may hold other work; more is a fault. */
@@ -90,81 +78,71 @@ export interface Captured {
   submodules: string[];
 }
 
-export async function capture(order: CaptureOrder): Promise<Captured> {
+export function capture(order: CaptureOrder): Promise<Captured> {
+  return withScratch(order.control.gitDir, (dir) => captureBy(order, join(dir, "index")));
+}
+
+async function captureBy(order: CaptureOrder, scratch: string): Promise<Captured> {
   const { control, workspace, base } = order;
-  const fresh = join(workspace.dir, `index.v${order.version}.fresh`);
   const replaced = ensureWork(workspace);
-  const [baseTree, submodules, anomalies] = await Promise.all([
+  const [baseTree, submodules, anomalies, index] = await Promise.all([
     treeOf(control, base),
     submoduleChanges(control, workspace.work, workspace.submodules),
     gitOddities(control, workspace, order.ref, base),
+    trustedIndex(control, workspace, base, scratch),
   ]);
-  try {
-    let content = await contentBy(order, workspace.index, baseTree).catch(() => undefined);
-    if (!content || content.foreign.length > 0) {
-      replaced.push("our index does not fit the base; every file was read again");
-      await freshIndex(control, workspace, base, fresh);
-      content = await contentBy(order, fresh, baseTree);
-    }
-    const { changed, tree, foreign, ...rest } = content;
-    const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
-    const [kept, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
-    return {
-      ...rest,
-      ...kept,
-      tree,
-      changed,
-      refused: [...rest.refused, ...foreign.map(unaccountedFor)],
-      twins,
-      anomalies: [...replaced, ...anomalies],
-      submodules,
-    };
-  } finally {
-    for (const file of [fresh, `${fresh}.lock`]) {
-      faultPoint("scheduler.capture.before-remove-fresh-index");
-      await rm(file, { force: true });
-    }
-  }
+  if (index === "fresh") replaced.push("our index is not as we left it; every file was read again");
+  const { changed, tree, foreign, notes, ...rest } = await contentBy(order, scratch, baseTree);
+  const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
+  const [kept, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
+  return {
+    ...rest,
+    ...kept,
+    tree,
+    changed,
+    refused: [...rest.refused, ...foreign.map(unaccountedFor)],
+    twins,
+    anomalies: [...replaced, ...notes, ...anomalies],
+    submodules,
+  };
 }
 
 interface Content extends Pick<Captured, "tree" | "changed" | "outside" | "refused" | "ignored"> {
   /** Paths in which the tree differs from the base without being in `changed`. */
   foreign: string[];
+  notes: string[];
 }
 
-/** Scan and tree as `index` has it. */
-async function contentBy(order: CaptureOrder, index: string, baseTree: string): Promise<Content> {
+/** Scan and tree by the index at `scratch`, which is changed. */
+async function contentBy(order: CaptureOrder, scratch: string, baseTree: string): Promise<Content> {
   const { control, workspace } = order;
-  const scratch = join(workspace.dir, `index.v${order.version}`);
   const place: WritePlace = { control, work: workspace.work, scratch };
-  try {
-    const found = await scan({ control, work: workspace.work, index, scratch, sparse: workspace.sparse });
-    const sorted = sort(order, found);
-    const [inside, outside] = await Promise.all([
-      hashAll(place, sorted.inside, true),
-      hashAll(place, sorted.outside, false),
-    ]);
-    const changed = changesOf(sorted.inside, inside);
-    const tree = await writeTree(place, changed.map(indexChange));
-    const foreign =
-      tree === baseTree && changed.length === 0
+  const found = await scan({ control, work: workspace.work, scratch, sparse: workspace.sparse });
+  const sorted = sort(order, found, await unchangedLarge(place, found.touched));
+  const [inside, outside] = await Promise.all([
+    hashAll(place, sorted.inside, true),
+    hashAll(place, sorted.outside, false),
+  ]);
+  const changed = changesOf(sorted.inside, inside.oids);
+  const tree = await writeTree(place, changed.map(indexChange));
+  const foreign =
+    tree === baseTree && changed.length === 0
+      ? []
+      : await unaccounted(control, { base: baseTree, tree }, changed);
+  const raw = inside.raw.map(showName);
+  return {
+    // No change is the base itself, also where git would write its tree in another way.
+    tree: changed.length === 0 && foreign.length === 0 ? baseTree : tree,
+    changed,
+    outside: changesOf(sorted.outside, outside.oids).map(({ path, kind }) => ({ path, kind })),
+    refused: sorted.refused,
+    ignored: found.ignored.map(showName),
+    foreign,
+    notes:
+      raw.length === 0
         ? []
-        : await unaccounted(control, { base: baseTree, tree }, changed);
-    return {
-      // No change is the base itself, also where git would write its tree in another way.
-      tree: changed.length === 0 && foreign.length === 0 ? baseTree : tree,
-      changed,
-      outside: changesOf(sorted.outside, outside).map(({ path, kind }) => ({ path, kind })),
-      refused: sorted.refused,
-      ignored: found.ignored.map(showName),
-      foreign,
-    };
-  } finally {
-    for (const file of [scratch, `${scratch}.lock`]) {
-      faultPoint("scheduler.capture.before-remove-index");
-      await rm(file, { force: true });
-    }
-  }
+        : [`taken byte for byte, against their attributes: ${raw.slice(0, 20).join(", ")}`],
+  };
 }
 
 function unaccountedFor(path: string): Refused {
@@ -173,6 +151,13 @@ function unaccountedFor(path: string): Refused {
 
 /** A working tree that is gone is an empty one; what was put in its place is moved aside, never followed. */
 function ensureWork({ dir, work }: Workspace): string[] {
+  if (!lstatSync(dir, { throwIfNoEntry: false })?.isDirectory()) {
+    // A link or file there is not ours; what it names is not touched.
+    faultPoint("scheduler.capture.before-clear-directory");
+    rmSync(dir, { force: true });
+    faultPoint("scheduler.capture.before-make-directory");
+    mkdirSync(dir, { recursive: true, mode: 0o700 });
+  }
   const stats = lstatSync(work, { throwIfNoEntry: false });
   if (stats?.isDirectory()) return [];
   if (stats) {
@@ -184,61 +169,6 @@ function ensureWork({ dir, work }: Workspace): string[] {
   faultPoint("scheduler.capture.before-make-work");
   mkdirSync(work, { mode: 0o700 });
   return [stats ? "the working tree was replaced by something else" : "the working tree is gone"];
-}
-
-interface Sorted {
-  inside: Touched[];
-  outside: Touched[];
-  refused: Refused[];
-}
-
-function sort(order: CaptureOrder, found: Scan): Sorted {
-  const sorted: Sorted = { inside: [], outside: [], refused: [] };
-  const excluded = new Set(order.exclude ?? []);
-  const ours = (path: string) => excluded.size > 0 && withParents(path).some((part) => excluded.has(part));
-  for (const item of found.touched) {
-    const path = pathText(item.name);
-    if (path !== undefined && ours(path)) continue;
-    const refused = refusal(order, item, path);
-    if (refused) sorted.refused.push(refused);
-    else if (path !== undefined && (order.inScope ?? (() => true))(path)) sorted.inside.push(item);
-    else sorted.outside.push(item);
-  }
-  for (const name of found.nested) {
-    if (ours(showName(name))) continue;
-    sorted.refused.push({
-      path: showName(name),
-      rule: "nested-repository",
-      why: "is a git repository of its own; its content cannot be part of the change",
-    });
-  }
-  for (const name of found.gitlinks)
-    sorted.refused.push({
-      path: showName(name),
-      rule: "gitlink",
-      why: "the submodule's commit or directory changed",
-    });
-  return sorted;
-}
-
-/** A path and the directories that it is in. */
-function withParents(path: string): string[] {
-  const parts = path.split("/");
-  return parts.map((_, n) => parts.slice(0, n + 1).join("/"));
-}
-
-function refusal(order: CaptureOrder, item: Touched, path: string | undefined): Refused | undefined {
-  if (path === undefined)
-    return { path: showName(item.name), rule: "not-utf8", why: "the path is not UTF-8" };
-  const part = gitLikePart(path);
-  if (part !== undefined)
-    return { path, rule: "git-name", why: `${JSON.stringify(part)} means .git on some file systems` };
-  if (item.disk.is === "special") return { path, rule: "special", why: `is ${item.disk.what}` };
-  if (item.disk.is === "file" && item.disk.size > MAX_CAPTURED_FILE_BYTES && !order.allowLarge?.(path)) {
-    const why = `has ${item.disk.size} bytes; more than ${MAX_CAPTURED_FILE_BYTES} need to be allowed by name`;
-    return { path, rule: "oversize", why };
-  }
-  return undefined;
 }
 
 /** Touched files that truly differ. A file with new stat data and the old content is no change. */

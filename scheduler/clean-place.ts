@@ -11,7 +11,7 @@ import { writeTree } from "./capture-write.ts";
 import { checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
 import { treeOf } from "./commit.ts";
 import { type Control, controlGit, userExcludes } from "./control.ts";
-import { openTree } from "./open-tree.ts";
+import { removeAll } from "./open-tree.ts";
 import { writeOwnRepo } from "./own-repo.ts";
 import { placeSubmodules } from "./submodules.ts";
 import { verifyPlace } from "./workspace.ts";
@@ -100,18 +100,4 @@ export async function protectedTree(
   faultPoint("scheduler.place.before-remove-index");
   await rm(index, { force: true });
   return { tree: restoredTree, restored: changed.map(({ name }) => showName(name)) };
-}
-
-/** Removes a tree whatever modes its directories have. */
-export async function removeAll(path: string | Buffer): Promise<void> {
-  try {
-    faultPoint("scheduler.remove.before-first-try");
-    await rm(path, { recursive: true, force: true, maxRetries: 3 });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code !== "EACCES" && code !== "EPERM") throw error;
-    await openTree(path);
-    faultPoint("scheduler.remove.before-second-try");
-    await rm(path, { recursive: true, force: true, maxRetries: 3 });
-  }
 }

@@ -17,6 +17,7 @@ import type { RepoFacts } from "../bus/git/facts.ts";
 import { type GitOptions, type GitResult, git } from "../bus/git/run.ts";
 import { ioError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
+import { clearScratch } from "./scratch.ts";
 
 export interface Control {
   /** Our bare repository. */
@@ -77,6 +78,7 @@ function writeControl(gitDir: string, facts: RepoFacts): void {
   replace(join(gitDir, "config"), CONFIG(facts.objectFormat));
   replace(join(gitDir, "info", "exclude"), userExcludes(facts.commonDir));
   copyShallow(facts.commonDir, gitDir);
+  clearScratch(gitDir);
 }
 
 function replace(path: string, text: string): void {

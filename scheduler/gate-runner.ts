@@ -20,6 +20,7 @@ import { errorEvidence, evidence } from "./evidence.ts";
 import { afterTrouble, hintOf, judge, type PlannedCheck, type Trouble } from "./gate.ts";
 import { checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { clearWay } from "./open-tree.ts";
 import { DETACH } from "./processes.ts";
 import { whileAway } from "./settle.ts";
 import { type Ended, explained, isListening, lookAtMachine } from "./trouble.ts";
@@ -164,6 +165,7 @@ export async function runCheck(
 ): Promise<PassResult> {
   const { attempt, task, tree } = order;
   const logDir = join(attempt.dir, "checks");
+  await clearWay(logDir, "directory");
   makePrivateDir(logDir);
   const n = nextNumber(logDir);
   const job = checkJob(jobBase(kit), place, { ...check, n, logDir }, task.spec.env);

@@ -12,7 +12,7 @@ import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { faultPoint } from "../schemas/fault-points.ts";
-import type { Task } from "../schemas/task.ts";
+import type { AttemptRecord, Task } from "../schemas/task.ts";
 import { archivable, archive } from "./archive.ts";
 import type { Control } from "./control.ts";
 import { claimFile, FILES } from "./dirs.ts";
@@ -47,10 +47,11 @@ export async function collect(order: GcOrder): Promise<GcAnswer> {
     return known;
   };
   for (const task of order.tasks)
-    for (const { attempt, workspace } of task.attempts) {
+    for (const record of task.attempts) {
+      const { workspace } = record;
       await turn();
       if (!existsSync(workspace)) continue;
-      const why = await collectOne({ ...order, marked }, task, attempt, workspace);
+      const why = await collectOne({ ...order, marked }, task, record);
       if (why === undefined) {
         const to = archivePlace(order.stateDir, task.run, workspace);
         answer.archived.push({ workspace, task: task.spec.id, archive: to });
@@ -63,8 +64,7 @@ export async function collect(order: GcOrder): Promise<GcAnswer> {
 async function collectOne(
   order: Required<GcOrder>,
   task: Task,
-  attempt: number,
-  dir: string,
+  { attempt, workspace: dir, base }: AttemptRecord,
 ): Promise<string | undefined> {
   const note = capturedNote(dir);
   const decision = archivable({
@@ -84,7 +84,8 @@ async function collectOne(
     mkdirSync(join(to, ".."), { recursive: true, mode: 0o700 });
     await archive({
       control: order.control,
-      workspace: workspaceAt(dir),
+      workspace: workspaceAt(order.control, dir),
+      base,
       to,
       merged: isMergedBy(task, attempt),
     });
@@ -135,11 +136,12 @@ function lastUsed(dir: string): number {
 }
 
 /** A directory whose facts are gone is archived as what stands in it. */
-function workspaceAt(dir: string): Workspace {
+function workspaceAt(control: Control, dir: string): Workspace {
   try {
-    return openWorkspace(dir);
+    return openWorkspace(control, dir);
   } catch {
-    return { dir, work: join(dir, "work"), index: join(dir, "index"), sparse: false, submodules: [] };
+    const [work, index] = [join(dir, "work"), join(dir, "index")];
+    return { dir, work, index, sparse: false, paths: [], submodules: [] };
   }
 }
 

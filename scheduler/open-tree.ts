@@ -1,6 +1,7 @@
-// Opens directories that somebody closed (chmod) to reading or removing. Asynchronous: a tree may be large.
+// Opens directories that somebody closed (chmod) to reading or removing, and removes them. Asynchronous: a tree may
+// be large.
 
-import { chmod, lstat, readdir } from "node:fs/promises";
+import { chmod, lstat, readdir, rm } from "node:fs/promises";
 import { faultPoint } from "../schemas/fault-points.ts";
 
 /** Gives us rwx on each directory below and at `top`, links not followed; true when one was closed. */
@@ -26,4 +27,24 @@ export async function openTree(top: string | Buffer, skip?: string): Promise<boo
     }
   }
   return opened;
+}
+
+/** Removes a tree whatever modes its directories have. */
+export async function removeAll(path: string | Buffer): Promise<void> {
+  try {
+    faultPoint("scheduler.remove.before-first-try");
+    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== "EACCES" && code !== "EPERM") throw error;
+    await openTree(path);
+    faultPoint("scheduler.remove.before-second-try");
+    await rm(path, { recursive: true, force: true, maxRetries: 3 });
+  }
+}
+
+/** An agent may have put something else where a file or directory of ours is to be: that goes, never what it names. */
+export async function clearWay(path: string, wanted: "file" | "directory"): Promise<void> {
+  const stats = await lstat(path).catch(() => undefined);
+  if (stats && !(wanted === "file" ? stats.isFile() : stats.isDirectory())) await removeAll(path);
 }

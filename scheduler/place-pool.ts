@@ -20,16 +20,11 @@ import { faultPoint } from "../schemas/fault-points.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { Log } from "../schemas/ports.ts";
 import { checkoutFull, giveIndex } from "./checkout.ts";
-import {
-  type CleanPlace,
-  type CleanPlaceOrder,
-  makeCleanPlace,
-  protectedTree,
-  removeAll,
-} from "./clean-place.ts";
+import { type CleanPlace, type CleanPlaceOrder, makeCleanPlace, protectedTree } from "./clean-place.ts";
 import { type Control, userExcludes } from "./control.ts";
 import { holdersOf, processList } from "./holders.ts";
 import { nameIn } from "./on-disk.ts";
+import { removeAll } from "./open-tree.ts";
 import { writeOwnRepo } from "./own-repo.ts";
 import { Remover } from "./remover.ts";
 import { listIndex, sweep } from "./sweep.ts";

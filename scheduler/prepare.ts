@@ -148,5 +148,5 @@ async function setUp(
       throw new BusbarError("WORKSPACE_FAILED", `${check.run}: ${summary}\n${log}`);
     }
   }
-  await noteSetupFiles(kit.control, workspace);
+  await noteSetupFiles(kit.control, workspace, attempt.base);
 }

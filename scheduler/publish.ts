@@ -9,6 +9,7 @@ import type { SnapshotInfo } from "../schemas/task.ts";
 import type { Captured } from "./capture.ts";
 import { makePrivateDir } from "./dirs.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { clearWay } from "./open-tree.ts";
 import { writePatch } from "./patches.ts";
 import { whileAway } from "./settle.ts";
 import { type Concluding, captureNow, nextVersion } from "./snapshot.ts";
@@ -35,6 +36,7 @@ export async function publishCapture(
 async function writeOutputPatch(kit: Kit, attempt: Attempt, commit: string, name: string): Promise<void> {
   const dir = join(attempt.dir, "output");
   try {
+    await clearWay(dir, "directory");
     makePrivateDir(dir);
     await writePatch({ control: kit.control, base: attempt.base, commit, file: join(dir, `${name}.patch`) });
   } catch (error) {

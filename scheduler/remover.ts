@@ -4,7 +4,7 @@
 import { spawn } from "node:child_process";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Log } from "../schemas/ports.ts";
-import { removeAll } from "./clean-place.ts";
+import { removeAll } from "./open-tree.ts";
 
 export class Remover {
   readonly #log: Pick<Log, "warn">;

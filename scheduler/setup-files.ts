@@ -14,8 +14,8 @@ type Stamp = string;
 const FILE = "setup-files.json";
 
 /** Writes the list into the attempt's directory. */
-export async function noteSetupFiles(control: Control, workspace: Workspace): Promise<void> {
-  const touched = await touchedPaths(control, workspace);
+export async function noteSetupFiles(control: Control, workspace: Workspace, base: string): Promise<void> {
+  const touched = await touchedPaths(control, workspace, base);
   const stamps: [string, Stamp][] = touched.map((path) => [path, stampOf(join(workspace.work, path))]);
   writeJson(join(workspace.dir, FILE), stamps);
 }

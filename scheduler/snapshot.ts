@@ -9,6 +9,7 @@ import type { CheckoutWatch } from "./checkout-watch.ts";
 import { writeJson } from "./edges.ts";
 import { harvest } from "./harvest.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { clearWay } from "./open-tree.ts";
 import { inScope } from "./scope.ts";
 import { scopeOf } from "./scope-rules.ts";
 import { untouchedSetupFiles } from "./setup-files.ts";
@@ -48,7 +49,9 @@ export async function keep(at: Concluding): Promise<Captured> {
   if (captured.ignored.length > 0)
     kit.log.info("ignored files stay in the workspace", { ...ref, count: captured.ignored.length });
   const note: CapturedNote = { v: 1, version, changed: captured.changed.length, problems: kept.problems };
-  writeJson(join(attempt.dir, CAPTURED_FILE), note);
+  const file = join(attempt.dir, CAPTURED_FILE);
+  await clearWay(file, "file");
+  writeJson(file, note);
   return captured;
 }
 

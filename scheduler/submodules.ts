@@ -5,8 +5,9 @@ import { mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { submodulesOf } from "../bus/git/submodules.ts";
 import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
+import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
+import { type Checkout, checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import { onDisk } from "./on-disk.ts";
 import { writeOwnRepo } from "./own-repo.ts";
@@ -68,16 +69,25 @@ export async function submoduleChanges(
       changes.push(path);
       continue;
     }
-    const options = placeOptions({ work: join(work, path), index, objectDir });
-    const ok = { ...options, encoding: "buffer" as const, okExits: [0, 1] };
-    faultPoint("scheduler.submodule.before-refresh");
-    await controlGit(control, ["update-index", "-q", "--refresh"], ok);
-    const [changed, added] = await Promise.all([
-      controlGit(control, ["diff-files", "-z", "--raw", "--no-renames", "--ignore-submodules=all"], ok),
-      controlGit(control, ["ls-files", "-z", "-o", "--exclude-standard"], ok),
-    ]);
-    const names = [...parseRaw(changed.stdoutBuffer).map((c) => c.name), ...splitNul(added.stdoutBuffer)];
-    changes.push(...names.map((name) => `${path}/${showName(name)}`));
+    try {
+      const names = await changesIn(control, { work: join(work, path), index, objectDir });
+      changes.push(...names.map((name) => `${path}/${showName(name)}`));
+    } catch (error) {
+      if (!isCode(error, "GIT_FAILED")) throw error;
+      // Only the attempt was here since it was placed: what git cannot read any more was changed by it.
+      changes.push(path);
+    }
   }
   return changes.slice(0, limit);
+}
+
+async function changesIn(control: Control, place: Omit<Checkout, "tree">): Promise<string[]> {
+  const ok = { ...placeOptions(place), encoding: "buffer" as const, okExits: [0, 1] };
+  faultPoint("scheduler.submodule.before-refresh");
+  await controlGit(control, ["update-index", "-q", "--refresh"], ok);
+  const [changed, added] = await Promise.all([
+    controlGit(control, ["diff-files", "-z", "--raw", "--no-renames", "--ignore-submodules=all"], ok),
+    controlGit(control, ["ls-files", "-z", "-o", "--exclude-standard"], ok),
+  ]);
+  return [...parseRaw(changed.stdoutBuffer).map((c) => c.name), ...splitNul(added.stdoutBuffer)];
 }

@@ -109,6 +109,10 @@ export const DISK_LIMIT_PERCENT = 85;
 export const GC_IDLE_S = 2 * 3600;
 /** A captured file larger than this is out of scope unless the spec allows it by name. */
 export const MAX_CAPTURED_FILE_BYTES = 10 * 1024 * 1024;
+/** Beyond this no name helps: apparent size, decided before anything is read (a sparse file has terabytes). */
+export const MAX_ALLOWED_FILE_BYTES = 1024 * 1024 * 1024;
+/** All files that one capture reads; must be more than one of the largest. */
+export const MAX_CAPTURED_BYTES = 2 * 1024 * 1024 * 1024;
 /** No git call of ours runs longer; a checkout of a large repository may take minutes. */
 export const GIT_TIMEOUT_MS = 120_000;
 /** A git that is ended removes its locks and temporary files after TERM; then it is killed. */

@@ -138,7 +138,7 @@ test("only content counts: touched files are unchanged, a change that keeps size
   utimesSync(sly, stamp, stamp);
   const got = await snap(w, workspace);
   assert.deepEqual(list(got), ["modified mode", "modified sly"]);
-  assert.deepEqual(await touchedPaths(w.control, workspace), ["mode", "sly"]);
+  assert.deepEqual(await touchedPaths(w.control, workspace, w.base), ["mode", "sly"]);
 });
 
 test("a change in the second of the checkout that keeps the size is found, also later", async (t) => {
@@ -163,7 +163,7 @@ test("the same version again is the same commit; another content takes the next 
   assert.equal(sh(w.repo, "git rev-parse refs/busbar/attempts/r/a/1/v1"), first.commit);
   assert.equal(sh(w.repo, "git rev-parse refs/busbar/attempts/r/a/1/v2"), second.commit);
   assert.equal(sh(w.repo, `git show ${second.commit}:f; git rev-parse ${second.commit}^`), `3\n${w.base}`);
-  assert.equal(sh(workspace.dir, "ls | tr '\\n' ' '"), "index work workspace.json ");
+  assert.equal(sh(workspace.dir, "ls | tr '\\n' ' '"), "index work ");
 });
 
 test("exclude, allowLarge and twins", async (t) => {
@@ -262,7 +262,7 @@ test("S4: an index of ours that the agent rewrote lets nothing past the scope", 
       { path: "hidden", kind: "added" },
     ]);
     assert.equal(sh(w.repo, `git diff-tree -r --name-only ${w.base} ${got.commit}`), "src/a");
-    assert.match(got.anomalies.join(), /our index does not fit the base/);
+    assert.match(got.anomalies.join(), /our index is not as we left it/);
   }
   // Nothing but the hidden change, clean in every respect; and an index that is none.
   const alone = await worked(w, "alone", "echo evil > README.md");
@@ -292,13 +292,16 @@ test("names that differ only in case are found in more directories than one comm
 test("what a workspace says of itself after a restart is read strictly", async (t) => {
   const w = await world(t, "echo 1 > f; git add -A; git commit -qm base");
   const workspace = await worked(w, "a", "true");
-  assert.deepEqual(openWorkspace(workspace.dir), workspace);
+  assert.deepEqual(openWorkspace(w.control, workspace.dir), workspace);
   const say = (facts: object) =>
-    writeFileSync(join(workspace.dir, "workspace.json"), JSON.stringify({ v: 1, sparse: false, ...facts }));
+    writeFileSync(
+      join(w.control.gitDir, "places", "a.json"),
+      JSON.stringify({ v: 1, sparse: false, paths: [], seal: workspace.seal, ...facts }),
+    );
   const good = { path: "lib/x", oid: w.base, index: "/tmp/other", objectDir: "/r/.git/modules/x/objects" };
   say({ submodules: [good] });
   const index = join(workspace.dir, "sub", "sub-0.index");
-  assert.deepEqual(openWorkspace(workspace.dir).submodules, [{ ...good, index }]);
+  assert.deepEqual(openWorkspace(w.control, workspace.dir).submodules, [{ ...good, index }]);
   const worse = [{ path: "../x" }, { path: "/x" }, { path: "" }, { oid: "--x" }, { objectDir: "../objects" }];
   const bad = worse.map((change) => ({ submodules: [{ ...good, ...change }] }));
   for (const facts of [
@@ -306,11 +309,13 @@ test("what a workspace says of itself after a restart is read strictly", async (
     {},
     { submodules: [null] },
     { submodules: [], sparse: "no" },
+    { submodules: [], paths: "all" },
+    { submodules: [], seal: "mine" },
     { submodules: [], v: 2 },
   ]) {
     say(facts);
     assert.throws(
-      () => openWorkspace(workspace.dir),
+      () => openWorkspace(w.control, workspace.dir),
       (e) => isCode(e, "WORKSPACE_FAILED"),
     );
   }

@@ -149,7 +149,7 @@ test("W9, case 14 cleanup-eats-work: after archiving everything can still be had
   assert.equal((await harvest({ ...order, work: workspace.work })).tips, 1);
   sh(workspace.dir, "echo log > agent.log; mkdir output; echo p > output/a.patch");
   const to = join(w.dir, "state", "archive", "a");
-  const done = await archive({ control: w.control, workspace, to, merged: false });
+  const done = await archive({ control: w.control, workspace, base: w.base, to, merged: false });
   assert.deepEqual(done.listed, []);
   assert.ok(!existsSync(workspace.dir));
   const left = (name: string) => readFileSync(join(to, "left", name), "utf8");
@@ -170,7 +170,7 @@ test("W9, case 14 cleanup-eats-work: after archiving everything can still be had
   sh(w.repo, "git gc -q --prune=now");
   assert.equal(sh(w.repo, `git show ${snapshotRef(attempt("a"), 1)}:f.txt`), "base\nedit");
   assert.equal(sh(w.repo, "git log -1 --format=%s refs/busbar/attempts/r/a/1/agent/1"), "work");
-  assert.deepEqual(await archive({ control: w.control, workspace, to, merged: false }), {
+  assert.deepEqual(await archive({ control: w.control, workspace, base: w.base, to, merged: false }), {
     kept: [],
     listed: [],
   });

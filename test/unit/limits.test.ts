@@ -87,3 +87,8 @@ test("every number is positive and finite", () => {
 test("the error that says that an answer is too large fits with its id, however that is escaped", () => {
   assert.ok(6 * L.MAX_ID_TEXT_CHARS + 1_000 * L.MAX_BATCH_CALLS < L.MAX_FRAME_BYTES);
 });
+
+test("a file of the largest size that a name allows can be captured", () => {
+  assert.ok(L.MAX_CAPTURED_BYTES > L.MAX_ALLOWED_FILE_BYTES);
+  assert.ok(L.MAX_ALLOWED_FILE_BYTES > L.MAX_CAPTURED_FILE_BYTES);
+});
