@@ -1,8 +1,11 @@
 // The checkpoint: state at a place of the journal, so that a start need not replay all. lowdb documents through a
 // durable adapter: unique temporary file, fsync, rename, fsync of the directory. One document per run, only those that
 // changed are written; `_meta.json` (ids never begin with "_") comes last and names the place and the runs.
+// The last member of a document is its mac by the bus's key: a byte that was changed makes it unreadable, not another
+// state. Documents of older versions have none. The meta document names how new each run's must be at least.
 // A document is made into text in slices, each a few milliseconds, from immutable values taken at one moment.
 
+import { createHmac, type Hmac } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { type Adapter, Low } from "lowdb";
 import { BusbarError, ioError } from "../../schemas/errors.ts";
@@ -21,6 +24,8 @@ interface MetaDoc {
   v: number;
   position: Position;
   runs: string[];
+  /** Run -> `seq` of its document when this one was written. */
+  seqs?: Record<string, number>;
 }
 
 type ShotDoc = Omit<Snapshot, "changed"> & { task: string; changed: ChangedPath[] };
@@ -44,11 +49,12 @@ const WRITE_CHARS = 1024 * 1024;
 export interface CheckpointPorts {
   disk: Disk;
   dir: string;
+  key: Buffer;
   monotonic(): number;
 }
 
 /** lowdb's adapter, made durable and sliced. `lists` names the members that are long arrays. */
-class DurableFile<T extends object> implements Adapter<T> {
+class DurableFile<T extends { v?: number }> implements Adapter<T> {
   constructor(
     private readonly ports: CheckpointPorts,
     private readonly path: string,
@@ -58,7 +64,19 @@ class DurableFile<T extends object> implements Adapter<T> {
   async read(): Promise<T | null> {
     const bytes = await readWhole(this.ports.disk, this.path);
     if (!bytes) return null;
-    return JSON.parse(bytes.toString("utf8")) as T;
+    const doc = JSON.parse(bytes.toString("utf8")) as T;
+    checkVersion(doc.v ?? 0, this.ports.dir); // first: a newer version may seal in another way
+    this.prove(bytes);
+    return doc;
+  }
+
+  private prove(bytes: Buffer): void {
+    const end = bytes.toString("latin1", Math.max(0, bytes.length - SEAL_LENGTH));
+    const claimed = SEAL.exec(end)?.[1];
+    if (claimed === undefined) return;
+    const text = bytes.subarray(0, bytes.length - SEAL_LENGTH);
+    if (macOf(createHmac("sha256", this.ports.key).update(text)) !== claimed)
+      throw new Error(`${this.path} was changed: its mac does not match`);
   }
 
   async write(data: T): Promise<void> {
@@ -70,12 +88,16 @@ class DurableFile<T extends object> implements Adapter<T> {
       const file = await disk.open(temporary, "wx", 0o600);
       try {
         let position = 0;
-        for await (const text of this.slices(data)) {
+        const put = async (text: string, hmac?: Hmac) => {
           const bytes = Buffer.from(text, "utf8");
+          hmac?.update(bytes);
           faultPoint("bus.checkpoint.before-write");
           await writeAll(file, bytes, position);
           position += bytes.length;
-        }
+        };
+        const hmac = createHmac("sha256", this.ports.key);
+        for await (const text of this.slices(data)) await put(text, hmac);
+        await put(`,"mac":"${macOf(hmac)}"}\n`);
         faultPoint("bus.checkpoint.before-sync");
         await file.sync();
       } finally {
@@ -92,6 +114,7 @@ class DurableFile<T extends object> implements Adapter<T> {
     }
   }
 
+  /** The text without its last brace. */
   private async *slices(data: T): AsyncGenerator<string> {
     const small = Object.fromEntries(Object.entries(data).filter(([k]) => !this.isList(k)));
     let text = JSON.stringify(small).slice(0, -1);
@@ -110,7 +133,7 @@ class DurableFile<T extends object> implements Adapter<T> {
       }
       text += "]";
     }
-    yield `${text}}\n`;
+    yield text;
   }
 
   private isList(key: string): boolean {
@@ -118,6 +141,13 @@ class DurableFile<T extends object> implements Adapter<T> {
   }
 }
 let tempCount = 0;
+
+const SEAL = /^,"mac":"([0-9a-f]{32})"\}\n$/;
+const SEAL_LENGTH = ',"mac":""}\n'.length + 32;
+
+function macOf(hmac: Hmac): string {
+  return hmac.digest("hex").slice(0, 32);
+}
 
 function metaFile(ports: CheckpointPorts): Low<MetaDoc> {
   const file = new DurableFile<MetaDoc>(ports, join(ports.dir, "_meta.json"), []);
@@ -137,19 +167,23 @@ function runFile(ports: CheckpointPorts, run: string): Low<Partial<RunDoc>> {
   return new Low<Partial<RunDoc>>(file, {});
 }
 
-/** The documents of `runs` as they are at this moment, and the way to write them. */
+/**
+ * The documents of `dirty` runs as they are at this moment, and the way to write them. `seqs` holds how new the other
+ * documents are; what is written is noted there.
+ */
 export function takeCheckpoint(
   ports: CheckpointPorts,
   base: Base,
   position: Position,
   dirty: Iterable<string>,
+  seqs: Map<string, number>,
 ): () => Promise<void> {
   const docs: { run: string; doc: RunDoc }[] = [];
   for (const id of dirty) {
     const doc = runDoc(base, id, position.seq);
     if (doc) docs.push({ run: id, doc });
   }
-  const meta: MetaDoc = { v: STATE_VERSION, position, runs: [...base.runTable.keys()] };
+  const runs = [...base.runTable.keys()];
   return async () => {
     faultPoint("bus.checkpoint.before-make-directory");
     await ports.disk.mkdir(ports.dir);
@@ -157,9 +191,11 @@ export function takeCheckpoint(
       const file = runFile(ports, run);
       file.data = doc;
       await file.write();
+      seqs.set(run, position.seq);
     }
     const file = metaFile(ports);
-    file.data = meta;
+    const named = Object.fromEntries(runs.map((run) => [run, seqs.get(run) ?? 0]));
+    file.data = { v: STATE_VERSION, position, runs, seqs: named };
     await file.write();
   };
 }
@@ -202,14 +238,14 @@ export async function loadCheckpoint(
   const meta = metaFile(ports);
   await meta.read();
   if (meta.data.v === 0) return undefined;
-  checkVersion(meta.data.v, ports.dir);
   const seqOf = new Map<string, number>();
   for (const run of meta.data.runs) {
     const file = runFile(ports, run);
     await file.read();
     const doc = file.data;
     if (doc.v === undefined) throw new Error(`the document of run ${run} is missing`);
-    checkVersion(doc.v, ports.dir);
+    if ((doc.seq ?? 0) < (meta.data.seqs?.[run] ?? 0))
+      throw new Error(`the document of run ${run} is older than the checkpoint`);
     fill(base, doc as RunDoc);
     seqOf.set(run, doc.seq ?? 0);
   }

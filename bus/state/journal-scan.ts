@@ -140,6 +140,7 @@ async function startSegment(job: Job, segments: Segment[]): Promise<{ index: num
   });
   const index = segments.findIndex((s) => s.first === from.segment);
   if (index < 0) return missing(`the checkpoint rests on record ${from.seq}, but this file is not there`);
+  if (from.offset === 0) return { index }; // a file that was begun and not written to: its first record must follow
   if (!(await holdsMac(disk, segments[index] as Segment, from)))
     return missing(
       `the checkpoint rests on record ${from.seq}, but the journal does not hold it there: its tail is missing or was changed`,

@@ -44,9 +44,11 @@ export class Packer {
   /** Packs what is closed and lies wholly before this place. Never fails: what is not packed now is packed later. */
   run(before: Position): Promise<void> {
     if (this.#stopped) return Promise.resolve();
-    this.#running ??= this.#all(before).finally(() => {
-      this.#running = undefined;
-    });
+    this.#running ??= this.#all(before)
+      .catch((error: unknown) => this.ports.log.warn("the journal was not tidied up", { why: String(error) }))
+      .finally(() => {
+        this.#running = undefined;
+      });
     return this.#running;
   }
 

@@ -30,6 +30,8 @@ export interface Recovered {
   replayed: number;
   /** Runs that differ from their documents. */
   dirty: Set<string>;
+  /** Run -> up to which record its document is. */
+  docs: Map<string, number>;
   /** Where the checkpoint rests. */
   checkpoint?: Position;
 }
@@ -57,30 +59,31 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     (await listSegments(disk, journalDir)).length === 0 &&
     (await disk.list(join(dir, "checkpoint"))).length === 0;
   const key = await loadKey(disk, dir, fresh);
-  const { base, checkpoint } = await fromCheckpoint(ports);
+  const { base, checkpoint } = await fromCheckpoint(ports, key);
   const anchors = await anchorsOf(ports, key);
   if (checkpoint) anchors.see(checkpoint.position.seq, checkpoint.position.mac);
+  const docs = checkpoint?.seqOf ?? new Map<string, number>();
   const dirty = new Set<string>();
   let replayed = 0;
   const onRecord = (record: JournalRecord, mac: string) => {
     const { run, seq } = record;
     anchors.see(seq, mac);
-    if (run !== undefined && seq <= (checkpoint?.seqOf.get(run) ?? 0)) return;
+    if (run !== undefined && seq <= (docs.get(run) ?? 0)) return;
     if (record.kind === "event") replayed += 1;
     if (replay(base, record) && run !== undefined) dirty.add(run);
   };
   const segmentBytes = ports.segmentBytes !== undefined ? { segmentBytes: ports.segmentBytes } : {};
   const repaired = await readRepairNote(disk, dir);
-  const docs = Math.max(0, checkpoint?.position.seq ?? 0, ...(checkpoint?.seqOf.values() ?? []));
+  const rests = Math.max(0, checkpoint?.position.seq ?? 0, ...docs.values());
   const journal = await FileJournal.open(
     { disk, dir: journalDir, key, log, monotonic: () => clock.monotonic(), ...segmentBytes },
     checkpoint?.position,
     onRecord,
-    Math.max(docs, anchors.newest?.seq ?? 0, repaired?.to ?? 0),
+    Math.max(rests, anchors.newest?.seq ?? 0, repaired?.to ?? 0),
   );
   if (journal.missing) {
-    const why = whyMissing(journal.missing, docs, anchors.newest, repaired);
-    await recordGap({ ...ports, base, journal }, { ...journal.missing, why }, docs >= journal.missing.from);
+    const why = whyMissing(journal.missing, rests, anchors.newest, repaired);
+    await recordGap({ ...ports, base, journal }, { ...journal.missing, why }, rests >= journal.missing.from);
     for (const run of base.runTable.keys()) dirty.add(run);
     replayed += 1;
   }
@@ -98,7 +101,15 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     tasks: base.taskTable.size,
     ms: Math.round(clock.monotonic() - began),
   });
-  return { base, journal, key, replayed, dirty, ...(checkpoint && { checkpoint: checkpoint.position }) };
+  return {
+    base,
+    journal,
+    key,
+    replayed,
+    dirty,
+    docs,
+    ...(checkpoint && { checkpoint: checkpoint.position }),
+  };
 }
 
 function whyMissing(
@@ -148,10 +159,10 @@ async function anchorsOf({ anchor, log }: RecoveryPorts, key: Buffer): Promise<A
   }
 }
 
-async function fromCheckpoint({ disk, dir, clock, log }: RecoveryPorts) {
+async function fromCheckpoint({ disk, dir, clock, log }: RecoveryPorts, key: Buffer) {
   const base = new Base();
   try {
-    const ports = { disk, dir: join(dir, "checkpoint"), monotonic: () => clock.monotonic() };
+    const ports = { disk, dir: join(dir, "checkpoint"), key, monotonic: () => clock.monotonic() };
     return { base, checkpoint: await loadCheckpoint(ports, base) };
   } catch (error) {
     if (isCode(error, "STATE_TOO_NEW")) throw error;

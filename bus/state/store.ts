@@ -16,6 +16,7 @@ import { type Disk, systemDisk } from "./disk.ts";
 import { Draft } from "./draft.ts";
 import type { Journal, Unplaced } from "./journal.ts";
 import { type IndexedView, Layer } from "./layer.ts";
+import { PackedFault } from "./packed.ts";
 import { type AuditFilter, type AuditPage, queryAudit, recordsAfter, type StreamFilter } from "./query.ts";
 import { recover } from "./recovery.ts";
 import { verifyJournal } from "./verify.ts";
@@ -58,6 +59,8 @@ export class Store implements StateStore {
     /** The secret of this bus; tokens are made from it too. */
     readonly key: Buffer,
     private dirty: Set<string>,
+    /** Run -> up to which record its document is. */
+    private readonly docs: Map<string, number>,
     replayed: number,
   ) {
     this.pending = new Layer(base);
@@ -69,13 +72,13 @@ export class Store implements StateStore {
   /** Throws JOURNAL_DAMAGED, STATE_TOO_NEW, STORAGE. */
   static async open(ports: StorePorts): Promise<Store> {
     const disk = ports.disk ?? systemDisk;
-    const { base, journal, key, dirty, replayed, checkpoint } = await recover({ ...ports, disk }).catch(
+    const { base, journal, key, dirty, docs, replayed, checkpoint } = await recover({ ...ports, disk }).catch(
       (error: unknown) => {
         throw asStorage("opening the state", ports.dir, error);
       },
     );
     if (checkpoint) void journal.tidy(checkpoint);
-    return new Store({ ...ports, disk }, base, journal, key, dirty, replayed);
+    return new Store({ ...ports, disk }, base, journal, key, dirty, docs, replayed);
   }
 
   get view(): IndexedView {
@@ -277,9 +280,14 @@ export class Store implements StateStore {
     const events = this.eventsSince;
     this.dirty = new Set();
     this.eventsSince = 0;
-    const ports = { disk, dir: join(dir, "checkpoint"), monotonic: () => clock.monotonic() };
+    const ports = {
+      disk,
+      dir: join(dir, "checkpoint"),
+      key: this.key,
+      monotonic: () => clock.monotonic(),
+    };
     const position = this.journal.position;
-    const write = takeCheckpoint(ports, this.base, position, dirty);
+    const write = takeCheckpoint(ports, this.base, position, dirty, this.docs);
     try {
       // A checkpoint that rests on more than the disk has would look like a journal that was cut.
       await this.journal.durable();
@@ -315,8 +323,13 @@ const nothing = () => {};
 /** What the disk said, as an error of ours; errors of ours stay. */
 function asStorage(deed: string, dir: string, error: unknown): BusbarError {
   if (error instanceof BusbarError) return error;
+  if (error instanceof PackedFault)
+    return new BusbarError(
+      "JOURNAL_DAMAGED",
+      `${deed} ${dir}: ${error.message}; \`busctl verify\` names the place`,
+    );
   const { code, path } = error as NodeJS.ErrnoException;
-  if (code === undefined) throw error; // a mistake in the program, not of the disk
+  if (code === undefined || code.startsWith("ERR_")) throw error; // a mistake in the program, not of the disk
   return ioError(deed, path ?? dir, error, "STORAGE");
 }
 

@@ -49,7 +49,9 @@ export class Inode {
     const length = whole ? this.cache.length : Math.min(reach, this.cache.length);
     const bytes = Buffer.alloc(length);
     this.stored.copy(bytes, 0, 0, length);
-    for (const page of pages) this.cache.copy(bytes, page * PAGE, page * PAGE, (page + 1) * PAGE);
+    for (const page of pages)
+      if (page * PAGE < this.cache.length)
+        this.cache.copy(bytes, page * PAGE, page * PAGE, (page + 1) * PAGE);
     return bytes;
   }
 }
@@ -85,6 +87,21 @@ export class MemoryDisk implements Disk {
   /** What a program sees in a file now. */
   bytes(path: string): Buffer | undefined {
     return this.#names.get(path)?.cache;
+  }
+
+  /** Puts other bytes there, as damage does; without bytes the file is gone. */
+  put(path: string, bytes?: Buffer): void {
+    if (!bytes) {
+      this.#names.delete(path);
+      return;
+    }
+    const inode = new Inode();
+    inode.write(bytes, 0);
+    this.#names.set(path, inode);
+  }
+
+  get paths(): string[] {
+    return [...this.#names.keys()].sort();
   }
 
   async open(path: string, flags: string): Promise<DiskFile> {
