@@ -4,6 +4,8 @@
 import { parseArgs } from "node:util";
 import { torture, total } from "./torture.ts";
 
+const KILLS_PER_PLAN = 60;
+
 const { values } = parseArgs({
   options: {
     minutes: { type: "string", default: "30" },
@@ -20,6 +22,7 @@ const tally = await torture({
   seed,
   minutes: Number(values.minutes),
   kills: Number(values.kills),
+  killsPerPlan: KILLS_PER_PLAN,
   keep: values.keep,
   ...(values.point === undefined ? {} : { point: values.point }),
   say: (line) => console.log(`${Math.round((performance.now() - began) / 1000)} s: ${line}`),

@@ -40,7 +40,8 @@ const AGENTS: Record<string, string> = {
   plain: `nap; echo "$id" > "$id.txt"`,
   after: `for up in $*; do test -f "$up.txt" || { say missing "$up"; exit 1; }; done; nap; echo "$id" > "$id.txt"`,
   learns: `nap; if grep -q needs-fixing "$BUSBAR_CONTEXT"; then echo fixed > "$id.txt"; else echo draft > "$id.txt"; fi`,
-  talks: `echo one > "$id.txt"; version=$(call publish | grep -o '"version":[0-9]*' | head -1) || exit 1
+  talks: `echo one > "$id.txt"; version=$(call publish | grep -o '"version":[0-9]*' | head -1)
+[ -n "$version" ] || exit 1
 say published "$version"
 call get_file "{\\"path\\":\\"$id.txt\\",\\"fresh\\":true}" | grep -q one || { say missing "what it had published"; exit 1; }
 call task_status_update '{"status":"writing","percent":50}' > /dev/null || exit 1

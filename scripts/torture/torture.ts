@@ -28,6 +28,7 @@ export interface Options {
   minutes: number;
   /** Nor after so many kills. */
   kills: number;
+  killsPerPlan: number;
   /** Leave the folder of a violation. */
   keep: boolean;
   /** Only points whose names begin with this, and no other kills. */
@@ -46,7 +47,6 @@ export interface Tally {
 const PLANS_PER_WORLD = 5;
 /** Losses are innocent, but they have a bound of their own (MAX_INNOCENT_RETRIES); well before it there is peace. */
 const MAX_LOSSES = 7;
-const KILLS_PER_PLAN = 60;
 /** Between two kills: mostly time enough for work to go on, now and then none, so that recovery is hit too. */
 const PAUSE_MS = [1_000, 5_000] as const;
 const SHORT_PAUSE_MS = [10, 250] as const;
@@ -153,7 +153,7 @@ async function killing(work: PlanWork, storm: Storm, state: { tasks: readonly Ta
   const { dice, points, options } = work;
   const over = () => state.tasks.length > 0 && state.tasks.every((task) => isOver(task));
   const lost = ({ counts }: Task) => Math.max(counts.lost ?? 0, counts.infra ?? 0) >= MAX_LOSSES;
-  while (storm.kills.length < KILLS_PER_PLAN && !over() && !state.tasks.some(lost)) {
+  while (storm.kills.length < options.killsPerPlan && !over() && !state.tasks.some(lost)) {
     const [low, high] = dice.chance(SHORT_SHARE) ? SHORT_PAUSE_MS : PAUSE_MS;
     const until = performance.now() + dice.between(low, high);
     while (performance.now() < until && !over()) {
