@@ -20,6 +20,7 @@ import { startDaemon } from "./daemon.ts";
 import { gitAnchor } from "./git-anchor.ts";
 import { makeMethods } from "./methods/index.ts";
 import { busPaths, makePrivateDir } from "./paths.ts";
+import { repair } from "./repair.ts";
 import { Store } from "./state/store.ts";
 import { attemptToken } from "./tokens.ts";
 import { VERSION } from "./version.ts";
@@ -35,18 +36,20 @@ const USAGE = `busd: the bus of one repository; \`busctl up\` starts it, with th
   --repo COMMON_DIR   the repository's common git directory (git rev-parse --git-common-dir)
   --idle-exit-ms N    end by itself after N ms without work and clients
   --foreground        write the log to stderr too
+  --repair look|cut   for \`busctl repair\`: say what is damaged, or take it out; starts no bus
 `;
 
 interface Words {
   repo: string;
   idleExitMs?: number;
   foreground: boolean;
+  repair?: "look" | "cut";
 }
 
 function readWords(argv: string[]): Words {
   const usage = (text: string) =>
     new BusbarError("USAGE", `${text} (busd --repo COMMON_DIR [--idle-exit-ms N])`);
-  let values: { repo?: string; "idle-exit-ms"?: string; foreground?: boolean };
+  let values: { repo?: string; "idle-exit-ms"?: string; foreground?: boolean; repair?: string };
   try {
     values = parseArgs({
       args: argv,
@@ -54,6 +57,7 @@ function readWords(argv: string[]): Words {
         repo: { type: "string" },
         "idle-exit-ms": { type: "string" },
         foreground: { type: "boolean" },
+        repair: { type: "string" },
       },
     }).values;
   } catch (error) {
@@ -62,9 +66,12 @@ function readWords(argv: string[]): Words {
   if (!values.repo) throw usage("--repo is missing");
   const idle = values["idle-exit-ms"];
   if (idle !== undefined && !/^\d{1,12}$/.test(idle)) throw usage("--idle-exit-ms must be a number");
+  const { repair: deed } = values;
+  if (deed !== undefined && deed !== "look" && deed !== "cut") throw usage("--repair is look or cut");
   return {
     repo: values.repo,
     foreground: values.foreground ?? false,
+    ...(deed && { repair: deed }),
     ...(idle === undefined ? {} : { idleExitMs: Number(idle) }),
   };
 }
@@ -92,6 +99,10 @@ async function main(argv: string[]): Promise<void> {
   process.umask(0o077);
   const uid = process.getuid?.() ?? 0;
   const paths = busPaths(words.repo, process.env, uid);
+  if (words.repair) {
+    process.stdout.write(`${JSON.stringify(await repair(paths, uid, words.repair))}\n`);
+    return;
+  }
   const config = loadConfig({
     env: process.env,
     home: process.env.HOME ?? homedir(),

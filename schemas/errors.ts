@@ -123,7 +123,7 @@ export const ERRORS = {
   JOURNAL_DAMAGED: {
     rpc: 1111,
     retryable: false,
-    help: "Keep a copy of the state directory; `busctl verify` names the record; restore it from a backup.",
+    help: "Restore the state directory from a backup, or take the damaged records out with `busctl repair`, which keeps a copy.",
   },
   STATE_TOO_NEW: { rpc: 1112, retryable: false, help: "A newer busbar wrote this state; use that version." },
   SHUTTING_DOWN: { rpc: 1113, retryable: true, help: "The bus is ending; try again when it is back." },

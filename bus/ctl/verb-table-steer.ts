@@ -101,6 +101,16 @@ export const HOUSE_VERBS: readonly VerbDef[] = [
     load: () => import("./verbs/verify.ts"),
   }),
   house({
+    name: "repair",
+    summary: "take damaged records out of an audit log with which the bus does not start",
+    options: [{ name: "yes", short: "y", help: "do not ask" }],
+    more: [
+      "Says first what would be lost. All that is changed is copied beside it before; `busctl verify` reports the gap for ever.",
+      "Exit codes: 0 repaired, or nothing to repair; 2 not agreed to, or a bus runs; 3 machine trouble.",
+    ],
+    load: () => import("./verbs/repair.ts"),
+  }),
+  house({
     name: "gc",
     summary: "archive workspaces that nobody needs; never what was not harvested",
     options: [

@@ -1,14 +1,12 @@
 // `gc`: the archive is the scheduler's. It is started once, in a mode that does only this and prints what it
 // did as one JSON object. The bus alone knows what is in use: it is started too, and ends by itself when idle.
 
-import { spawn } from "node:child_process";
-import { BusbarError } from "../../../schemas/errors.ts";
-import { readStartFailure } from "../../client/last-words.ts";
 import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson, usage } from "../context.ts";
 import { ensureBus } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
-import { daemonEnv, programWords, thisHost } from "../launch.ts";
+import { thisHost } from "../launch.ts";
+import { oneShot } from "../one-shot.ts";
 import { whileWaiting } from "../patience.ts";
 import { configOf } from "../plan-check.ts";
 import { bytes, plural } from "../render/time.ts";
@@ -29,7 +27,8 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   if (dry) words.push("--dry-run");
   if (idle !== undefined) words.push("--idle-s", String(idle));
   await ensureBus(commonDir, thisHost(), configOf(ctx).idle_exit_ms);
-  const answer = await whileWaiting(oneShot(ctx, words), (seconds) => {
+  const work = oneShot<GcAnswer>(ctx, "scheduler", words, "archiving workspaces");
+  const answer = await whileWaiting(work, (seconds) => {
     if (!ctx.json) ctx.io.err(ctx.p.dim(`looking through the workspaces, ${seconds} s so far ...\n`));
   });
   if (ctx.json) await sayJson(ctx, { dry_run: dry, ...answer });
@@ -44,41 +43,6 @@ function idleSeconds(text: string | undefined): number | undefined {
   if (n === undefined)
     throw usage(`--idle must be a time like 90s, 30m, 2h or 1d, not ${JSON.stringify(text)}`);
   return Number(n) * ({ s: 1, m: 60, h: 3600, d: 86_400 }[unit] ?? 1);
-}
-
-async function oneShot(ctx: Ctx, words: string[]): Promise<GcAnswer> {
-  const [program = "", ...args] = programWords("scheduler");
-  const child = spawn(program, [...args, ...words], {
-    cwd: "/",
-    env: daemonEnv(ctx.env),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  const [out, err, code] = await Promise.all([
-    text(child.stdout),
-    text(child.stderr),
-    new Promise<number | null>((resolve, reject) => {
-      child.once("error", reject);
-      child.once("close", (exit) => resolve(exit));
-    }),
-  ]);
-  const last = out.trimEnd().split("\n").at(-1) ?? "";
-  try {
-    if (code === 0) return JSON.parse(last) as GcAnswer;
-  } catch {
-    // Told below.
-  }
-  const said = readStartFailure(err);
-  if (said) throw new BusbarError(said.code, `archiving workspaces: ${said.message}`, said.data);
-  throw new BusbarError(
-    "IO",
-    `archiving workspaces: the scheduler's program ended with ${code ?? "a signal"}`,
-  );
-}
-
-async function text(stream: AsyncIterable<Buffer>): Promise<string> {
-  const parts: Buffer[] = [];
-  for await (const part of stream) parts.push(part);
-  return Buffer.concat(parts).toString("utf8");
 }
 
 async function tell(ctx: Ctx, answer: GcAnswer, dry: boolean): Promise<void> {

@@ -1,0 +1,40 @@
+// `busd --repair look|cut`: what `busctl repair` starts. Takes the lock of the bus, so that none runs meanwhile, and prints one JSON
+// object: what is damaged and what taking it out would cost, and after `cut` where the copies lie.
+
+import { join } from "node:path";
+import { BusbarError } from "../schemas/errors.ts";
+import { systemClock } from "../schemas/ports.ts";
+import { LockHold } from "./lock.ts";
+import { type BusPaths, makeDirectories } from "./paths.ts";
+import { systemDisk } from "./state/disk.ts";
+import { type Finding, lookAtDamage, takeOut } from "./state/repair.ts";
+
+export interface Repaired {
+  finding?: Finding;
+  copies?: string;
+}
+
+/** Throws ALREADY_RUNNING, and what reading and writing the state may throw. */
+export async function repair(paths: BusPaths, uid: number, deed: "look" | "cut"): Promise<Repaired> {
+  makeDirectories(paths, uid);
+  const lock = await LockHold.take(paths.lock);
+  if (!lock)
+    throw new BusbarError(
+      "ALREADY_RUNNING",
+      `repairing ${paths.state}: a bus runs; end it with \`busctl down\``,
+    );
+  try {
+    const ports = {
+      disk: systemDisk,
+      dir: join(paths.state, "bus"),
+      monotonic: () => systemClock.monotonic(),
+    };
+    const finding = await lookAtDamage(ports);
+    if (!finding) return {};
+    if (deed === "look") return { finding };
+    const stamp = new Date(systemClock.now()).toISOString().replace(/[-:]|\.\d+/g, "");
+    return { finding, copies: await takeOut(ports, finding, stamp) };
+  } finally {
+    lock.release();
+  }
+}

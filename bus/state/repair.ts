@@ -1,0 +1,217 @@
+// `busctl repair`: takes damaged records, and all that come after them, out of a journal that no start accepts. Offline: the
+// caller holds the lock. Everything that is changed is copied first and stays beside it.
+//
+// 1. Copies, durable. 2. A note for the next start (gap.ts): which numbers were used. 3. The file with the damage is cut
+// before it, later files go. After a crash between any two steps the start refuses as before or goes on from the note.
+// Where the checkpoint does not belong to the journal, it is the checkpoint that is put aside.
+
+import { basename, join } from "node:path";
+import { faultPoint } from "../../schemas/fault-points.ts";
+import { Base } from "./base.ts";
+import { loadCheckpoint } from "./checkpoint.ts";
+import { type Disk, readAt, writeAll } from "./disk.ts";
+import { isErrno } from "./errno.ts";
+import { repairNotePath } from "./gap.ts";
+import type { Damage, Position } from "./journal.ts";
+import { loadKey } from "./key.ts";
+import { proveStart } from "./opening.ts";
+import { PackedFault } from "./packed.ts";
+import { indexPath, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
+
+export interface RepairPorts {
+  disk: Disk;
+  /** The bus's own directory. */
+  dir: string;
+  monotonic(): number;
+}
+
+/** What is wrong, and what taking it out would cost. */
+export interface Finding {
+  damage: Damage;
+  /** Place after the last record that stays. */
+  end: Position;
+  /** The highest number found behind it. */
+  to: number;
+  /** Whole lines that would go. */
+  lines: number;
+  /** The state after it: the checkpoint's, or what the records that stay lead to. */
+  state: "checkpoint" | "replay";
+}
+
+const COPY_BYTES = 1024 * 1024;
+
+/** Undefined where a start finds nothing to refuse. Changes nothing. */
+export async function lookAtDamage({ disk, dir, monotonic }: RepairPorts): Promise<Finding | undefined> {
+  const journal = join(dir, "journal");
+  const key = await loadKey(disk, dir, false);
+  const checkpoint = await loadCheckpoint(
+    { disk, dir: join(dir, "checkpoint"), key, monotonic },
+    new Base(),
+  ).catch(
+    () => undefined, // the start passes over it, too
+  );
+  const found = await proveStart({ disk, dir: journal, key }, checkpoint?.position, () => {});
+  const { damage, end } = found;
+  if (!damage) return undefined;
+  if (damage.kind === "replaced") return { damage, end, to: end.seq, lines: 0, state: "replay" };
+  const behind = await countBehind(disk, journal, end);
+  const newer = checkpoint !== undefined && checkpoint.position.seq > end.seq;
+  return { damage, end, ...behind, state: newer ? "checkpoint" : "replay" };
+}
+
+async function countBehind(
+  disk: Disk,
+  journal: string,
+  end: Position,
+): Promise<{ to: number; lines: number }> {
+  let to = end.seq;
+  let lines = 0;
+  for (const segment of await listSegments(disk, journal)) {
+    if (segment.first < end.segment) continue;
+    to = Math.max(to, segment.first === end.segment ? to : segment.first);
+    try {
+      for await (const page of readLines(disk, segment, segment.first === end.segment ? end.offset : 0)) {
+        lines += page.length;
+        for (const line of page) to = Math.max(to, seqOf(line.bytes) ?? 0);
+      }
+    } catch (error) {
+      if (!(error instanceof PackedFault)) throw error; // what cannot be read cannot be counted
+    }
+  }
+  return { to, lines };
+}
+
+/** Does what `lookAtDamage` told; answers where the copies lie. `stamp` makes their directory's name. */
+export async function takeOut(ports: RepairPorts, finding: Finding, stamp: string): Promise<string> {
+  const { disk, dir } = ports;
+  const copies = join(dir, `before-repair-${stamp}`);
+  await makeDir(disk, copies);
+  if (finding.damage.kind === "replaced") {
+    faultPoint("bus.repair.before-put-checkpoint-aside");
+    await disk.rename(join(dir, "checkpoint"), join(copies, "checkpoint"));
+    return copies;
+  }
+  const journal = join(dir, "journal");
+  const { end, to, damage } = finding;
+  const changed = (await listSegments(disk, journal)).filter(({ first }) => first >= end.segment);
+  await makeDir(disk, join(copies, "journal"));
+  for (const { path } of changed) await copy(disk, path, join(copies, "journal", basename(path)));
+  await syncDir(disk, join(copies, "journal"));
+  await leaveNote(
+    disk,
+    dir,
+    to,
+    `record ${damage.seq} was found ${damage.kind} and taken out with all after it; kept in ${copies}`,
+  );
+  for (const segment of changed.reverse()) await cut(disk, journal, segment, end);
+  await syncDir(disk, journal);
+  return copies;
+}
+
+async function makeDir(disk: Disk, dir: string): Promise<void> {
+  faultPoint("bus.repair.before-make-directory");
+  await disk.mkdir(dir);
+}
+
+async function syncDir(disk: Disk, dir: string): Promise<void> {
+  faultPoint("bus.repair.before-sync-directory");
+  await disk.syncDir(dir);
+}
+
+async function copy(disk: Disk, from: string, to: string): Promise<void> {
+  const source = await disk.open(from, "r");
+  try {
+    faultPoint("bus.repair.before-open-copy");
+    const target = await disk.open(to, "wx", 0o600);
+    try {
+      const { size } = await source.stat();
+      for (let at = 0; at < size; at += COPY_BYTES) {
+        const bytes = await readAt(source, at, Math.min(COPY_BYTES, size - at));
+        faultPoint("bus.repair.before-copy");
+        await writeAll(target, bytes, at);
+      }
+      faultPoint("bus.repair.before-sync-copy");
+      await target.sync();
+    } finally {
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
+}
+
+async function leaveNote(disk: Disk, dir: string, to: number, why: string): Promise<void> {
+  const path = repairNotePath(dir);
+  const temporary = `${path}.tmp`;
+  await remove(disk, temporary);
+  faultPoint("bus.repair.before-open-note");
+  const file = await disk.open(temporary, "wx", 0o600);
+  try {
+    faultPoint("bus.repair.before-write-note");
+    await writeAll(file, Buffer.from(`${JSON.stringify({ to, why })}\n`), 0);
+    faultPoint("bus.repair.before-sync-note");
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  faultPoint("bus.repair.before-rename-note");
+  await disk.rename(temporary, path);
+  await syncDir(disk, dir);
+}
+
+/** A later file goes; that of the last good record keeps what lies before the damage. */
+async function cut(disk: Disk, journal: string, segment: Segment, end: Position): Promise<void> {
+  if (segment.first === end.segment && end.offset > 0) {
+    if (segment.packed) await unpackUpTo(disk, journal, segment, end);
+    else return truncate(disk, segment.path, end.offset);
+  }
+  await remove(disk, indexPath(journal, segment.first));
+  await remove(disk, `${segmentPath(journal, segment.first)}.gz`);
+  if (segment.packed) return;
+  await remove(disk, segment.path);
+}
+
+async function truncate(disk: Disk, path: string, length: number): Promise<void> {
+  faultPoint("bus.repair.before-open-to-cut");
+  const file = await disk.open(path, "r+");
+  try {
+    faultPoint("bus.repair.before-cut");
+    await file.truncate(length);
+    faultPoint("bus.repair.before-sync-cut");
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+}
+
+/** The good lines of a packed file, plain again: where both are there, the plain one counts. */
+async function unpackUpTo(disk: Disk, journal: string, segment: Segment, end: Position): Promise<void> {
+  const plain = segmentPath(journal, segment.first);
+  const temporary = `${plain}.tmp`;
+  faultPoint("bus.repair.before-open-plain");
+  const file = await disk.open(temporary, "w", 0o600);
+  try {
+    writing: for await (const page of readLines(disk, segment))
+      for (const { bytes, offset } of page) {
+        if (offset >= end.offset) break writing;
+        faultPoint("bus.repair.before-write-plain");
+        await writeAll(file, Buffer.concat([bytes, Buffer.from("\n")]), offset);
+      }
+    faultPoint("bus.repair.before-sync-plain");
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  faultPoint("bus.repair.before-rename-plain");
+  await disk.rename(temporary, plain);
+  await syncDir(disk, journal);
+}
+
+async function remove(disk: Disk, path: string): Promise<void> {
+  try {
+    faultPoint("bus.repair.before-remove");
+    await disk.unlink(path);
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error;
+  }
+}
