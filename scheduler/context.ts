@@ -1,7 +1,13 @@
 // context.json: what an attempt is given, as facts (S7, W10). `contextOf` is pure; `repositoryFacts` asks git.
 
 import { fixedPrefix, isTreeWide } from "../schemas/globs.ts";
-import type { Task, TaskSpec } from "../schemas/task.ts";
+import {
+  type AttemptRecord,
+  type Cause,
+  INNOCENT_CAUSES,
+  type Task,
+  type TaskSpec,
+} from "../schemas/task.ts";
 import { type Control, controlGit } from "./control.ts";
 
 export interface Context {
@@ -43,6 +49,15 @@ const MAX_HISTORY = 20;
 const MAX_HISTORY_PATHS = 50;
 const MAX_SUBJECT_CHARS = 120;
 
+/** The newest evidence; what was nobody's fault (a lost shim) must not crowd out what the agent can learn from. */
+function toldOf(records: readonly AttemptRecord[]): AttemptRecord[] {
+  const told = records.filter(({ evidence }) => evidence !== undefined);
+  const isInnocent = ({ result }: AttemptRecord) => INNOCENT_CAUSES.has(result as Cause);
+  const lessons = told.filter((record) => !isInnocent(record)).slice(-MAX_EARLIER);
+  const others = told.filter(isInnocent).slice(-1);
+  return told.filter((record) => lessons.includes(record) || others.includes(record));
+}
+
 export function contextOf(
   task: Task,
   attempt: number,
@@ -51,10 +66,8 @@ export function contextOf(
   facts: RepositoryFacts,
 ): Context {
   const { id, goal, command, acceptance, prohibited_actions, depends_on, tags } = task.spec;
-  const earlier = task.attempts
-    .filter((record) => record.attempt < attempt && record.evidence !== undefined)
-    .slice(-MAX_EARLIER)
-    .map(({ attempt: number, result, evidence }) => ({
+  const earlier = toldOf(task.attempts.filter((record) => record.attempt < attempt)).map(
+    ({ attempt: number, result, evidence }) => ({
       attempt: number,
       cause: result ?? "unknown",
       summary: evidence?.summary ?? "",
@@ -62,7 +75,8 @@ export function contextOf(
       paths: evidence?.paths ?? [],
       landed_since: evidence?.landed_since ?? [],
       ...(evidence?.check === undefined ? {} : { check: evidence.check }),
-    }));
+    }),
+  );
   return {
     v: 1,
     run: task.run,

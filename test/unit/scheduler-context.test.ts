@@ -58,6 +58,19 @@ test("S6, S7: context and prompt hold the failing output, the feedback, the file
   assert.doesNotMatch(prompt, /^# not a heading/m, "a log cannot speak as the template");
 });
 
+test("S6, case 71: lost attempts never crowd out what an attempt has to learn from", () => {
+  const lost = (n: number) => ({ ...attempt, attempt: n, result: "lost" as const });
+  const attempts = [attempt, ...[2, 3, 4, 5, 6, 7, 8].map(lost)];
+  const context = contextOf(taskOf(specOf("t"), ready(), { attempts }), 9, OID("b"), [], {
+    contextFiles: [],
+    history: [],
+  });
+  assert.deepEqual(
+    context.earlier.map(({ attempt: number, cause }) => `${number} ${cause}`),
+    ["1 check", "8 lost"],
+  );
+});
+
 const base = {
   config: Config.parse({ agents: { mine: { command: "agent-program" } } }),
   host: { PATH: "/usr/bin" },
