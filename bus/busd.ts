@@ -39,6 +39,10 @@ const USAGE = `busd: the bus of one repository; \`busctl up\` starts it, with th
   --repair look|cut   for \`busctl repair\`: say what is damaged, or take it out; starts no bus
 `;
 
+/** Kept free of clients: segments, checkpoints, pipes to git. */
+const OWN_DESCRIPTORS = 64;
+const MIN_CLIENTS = 16;
+
 interface Words {
   repo: string;
   idleExitMs?: number;
@@ -89,6 +93,18 @@ function openLog(dir: string, foreground: boolean): Log {
   });
 }
 
+/** What the limit of this process leaves for clients; undefined where it cannot be known. */
+function clientsAtOnce(): number | undefined {
+  let limits: string;
+  try {
+    limits = readFileSync("/proc/self/limits", "utf8");
+  } catch {
+    return undefined;
+  }
+  const soft = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1]);
+  return Number.isFinite(soft) ? Math.max(MIN_CLIENTS, soft - OWN_DESCRIPTORS) : undefined;
+}
+
 async function main(argv: string[]): Promise<void> {
   if (argv.includes("--help") || argv.includes("-h")) {
     process.stdout.write(USAGE);
@@ -121,6 +137,7 @@ async function main(argv: string[]): Promise<void> {
     log,
     life: randomBytes(4).toString("hex"),
     idleExitMs: words.idleExitMs ?? config.idle_exit_ms,
+    maxConnections: clientsAtOnce(),
     openStore: (dir) => Store.open({ dir, clock: systemClock, log, anchor: gitAnchor(paths.common) }),
     methods: (store) =>
       makeMethods({

@@ -1,6 +1,6 @@
 // The life of a bus, from the lock to the last byte. The order is the protocol:
 //
-// Start: 1. private directories, 2. the lock, before anything is written (case 63 two-daemons), 3. the state,
+// Start: 1. private directories, 2. the locks of repository and state, before anything is written (case 63 two-daemons), 3. the state,
 // 4. server and socket, 5. the endpoint file, so that it never names a socket nobody listens at.
 // Life:  a slow look whether lock and socket are still ours; if not, somebody took them away by hand and
 //        another bus may start: stop serving. Idle: no clients and no live tasks for so long: end.
@@ -26,7 +26,14 @@ import { LockHold } from "./lock.ts";
 import { Manifests } from "./manifests.ts";
 import { liveTasks, readHandlers } from "./methods/reads.ts";
 import type { RecordSource } from "./methods/subscribe.ts";
-import { type BusPaths, type Endpoint, makeDirectories, readEndpoint, writeEndpoint } from "./paths.ts";
+import {
+  type BusPaths,
+  type Endpoint,
+  endpointOf,
+  makeDirectories,
+  readEndpoint,
+  writeEndpoint,
+} from "./paths.ts";
 import { BusServer } from "./server.ts";
 import { Snapshots } from "./snapshot.ts";
 import { type ClaimedSocket, claimSocket } from "./socket.ts";
@@ -60,6 +67,8 @@ export interface DaemonParts<S extends DaemonStore> {
   /** Begins every request id of this life. */
   life: string;
   idleExitMs: number;
+  /** Clients at once; undefined: as many as come. */
+  maxConnections?: number | undefined;
   openStore(dir: string): Promise<S>;
   /** The handlers that change state, and what goes on by itself; those that only read are made here. */
   methods(store: S): ChangeMethods;
@@ -91,7 +100,11 @@ export async function startDaemon<S extends DaemonStore>(parts: DaemonParts<S>):
   const { paths, uid } = parts;
   makeDirectories(paths, uid);
   const lock = await takeLock(paths);
-  const life = new Life(parts, lock);
+  const stateLock = await takeStateLock(paths).catch((error: unknown) => {
+    lock.release();
+    throw error;
+  });
+  const life = new Life(parts, lock, stateLock);
   try {
     await life.begin();
     return life;
@@ -107,7 +120,7 @@ async function takeLock(paths: BusPaths): Promise<LockHold> {
   for (;;) {
     const lock = await LockHold.take(paths.lock);
     if (lock) return lock;
-    const endpoint = readEndpoint(paths.endpoint);
+    const endpoint = endpointOf(paths.common);
     const left = end - performance.now();
     const ping = endpoint && (await pingBus(endpoint.socket, Math.max(left, LOCK_AGAIN_MS)));
     if (ping)
@@ -116,6 +129,20 @@ async function takeLock(paths: BusPaths): Promise<LockHold> {
         socket: endpoint.socket,
       });
     if (performance.now() >= end) throw notAnswering(paths, endpoint);
+    await pause(LOCK_AGAIN_MS);
+  }
+}
+
+/** The state is ours alone too: a bus that lost its repository (moved, replaced) goes on for a moment. */
+async function takeStateLock({ state, stateLock }: BusPaths): Promise<LockHold> {
+  const end = performance.now() + LOCK_PATIENCE_MS;
+  for (;;) {
+    const lock = await LockHold.take(stateLock);
+    if (lock) return lock;
+    if (performance.now() >= end)
+      throw new BusbarError("STATE_IN_USE", `opening the state ${state}: another bus holds ${stateLock}`, {
+        lock: stateLock,
+      });
     await pause(LOCK_AGAIN_MS);
   }
 }
@@ -133,6 +160,7 @@ class Life<S extends DaemonStore> implements Daemon {
   readonly ended: Promise<string>;
   readonly #parts: DaemonParts<S>;
   readonly #lock: LockHold;
+  readonly #stateLock: LockHold;
   readonly #started: number;
   readonly #timers: NodeJS.Timeout[] = [];
   #end!: (why: string) => void;
@@ -144,9 +172,10 @@ class Life<S extends DaemonStore> implements Daemon {
   #claimed: ClaimedSocket | undefined;
   #endpoint: Endpoint | undefined;
 
-  constructor(parts: DaemonParts<S>, lock: LockHold) {
+  constructor(parts: DaemonParts<S>, lock: LockHold, stateLock: LockHold) {
     this.#parts = parts;
     this.#lock = lock;
+    this.#stateLock = stateLock;
     this.#started = parts.clock.monotonic();
     this.ended = new Promise((resolve) => {
       this.#end = resolve;
@@ -169,7 +198,13 @@ class Life<S extends DaemonStore> implements Daemon {
     const handlers = { ...this.#methods.handlers, ...this.#readers(store), ...this.#ending() };
     const tokens = new Tokens(paths.tokens, store.key, uid);
     const dispatcher = new Dispatcher({ store, handlers, tokens, clock, log, version, life });
-    this.#server = new BusServer({ dispatcher, log, clock });
+    const { maxConnections } = this.#parts;
+    this.#server = new BusServer({
+      dispatcher,
+      log,
+      clock,
+      ...(maxConnections !== undefined && { maxConnections }),
+    });
     this.#claimed = await claimSocket(this.#server.server, paths.socket, this.#lock);
     this.#endpoint = {
       v: 1,
@@ -213,7 +248,7 @@ class Life<S extends DaemonStore> implements Daemon {
     this.#blobs?.close();
     this.#methods?.stop();
     // Without the lock the state may belong to another bus already: not one more byte is written.
-    if (this.#lock.stillOurs()) await this.#store?.close();
+    if (this.#stateLock.stillOurs()) await this.#store?.close();
     this.#claimed?.remove();
     const there = readEndpoint(paths.endpoint);
     const { pid, start_time } = this.#endpoint ?? {};
@@ -221,6 +256,7 @@ class Life<S extends DaemonStore> implements Daemon {
       faultPoint("bus.end.before-remove-endpoint");
       rmSync(paths.endpoint, { force: true });
     }
+    this.#stateLock.release();
     this.#lock.release();
     this.#end(why);
   }
@@ -302,7 +338,7 @@ class Life<S extends DaemonStore> implements Daemon {
   #watch(store: S): void {
     const { idleExitMs, clock } = this.#parts;
     const guard = setInterval(() => {
-      if (this.#lock.stillOurs() && this.#claimed?.stillOurs()) return;
+      if (this.#lock.stillOurs() && this.#stateLock.stillOurs() && this.#claimed?.stillOurs()) return;
       this.#parts.log.error("lock or socket was taken away; another bus may start, so this one ends");
       void this.stop("lock or socket lost");
     }, GUARD_MS);

@@ -2,6 +2,8 @@
 //
 //   <common>/busbar/lock            OS lock, held for the life of the bus
 //   <common>/busbar/endpoint.json   how clients find the bus, whatever their environment
+//   <state>/<key>/lock              OS lock, the same: two paths may lead to one state (containers, a repository put in
+//                                   the place of another)
 //   <state>/<key>/                  what survives: bus/, runs/, gate/, control.git, archive/, logs/
 //   <runtime>/busbar-<uid>/<key>/   sockets and tokens: bus.sock, tokens/, t/
 //
@@ -23,7 +25,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, isAbsolute, join } from "node:path";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import { BusbarError, ioError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, attemptLabel } from "../schemas/ids.ts";
@@ -38,6 +40,7 @@ export interface BusPaths {
   lock: string;
   endpoint: string;
   state: string;
+  stateLock: string;
   runtime: string;
   socket: string;
   tokens: string;
@@ -65,11 +68,13 @@ export function busPaths(commonDir: string, env: Env, uid: number): BusPaths {
   const common = realCommonDir(commonDir);
   const key = repoKey(common);
   const runtime = join(runtimeRoot(env, uid), `busbar-${uid}`, key);
+  const state = join(stateRoot(env), key);
   return {
     common,
     key,
     ...inCommonDir(common),
-    state: join(stateRoot(env), key),
+    state,
+    stateLock: join(state, "lock"),
     runtime,
     socket: checkSocketPath(join(runtime, "bus.sock")),
     tokens: join(runtime, "tokens"),
@@ -286,6 +291,15 @@ function syncDir(dir: string): void {
   } finally {
     closeSync(fd);
   }
+}
+
+/**
+ * The endpoint of the bus of exactly this repository, or null. A copy of a repository, or one that was moved, brings along
+ * the file of a bus that works elsewhere: its state directory is named after another path.
+ */
+export function endpointOf(common: string): Endpoint | null {
+  const endpoint = readEndpoint(inCommonDir(common).endpoint);
+  return endpoint && basename(endpoint.state_dir) === repoKey(common) ? endpoint : null;
 }
 
 /** The endpoint, or null when there is none or it cannot be understood: then nobody is taken to be there. */

@@ -14,6 +14,8 @@ export interface ServerParts {
   dispatcher: Dispatcher;
   log: Log;
   clock: Clock;
+  /** Connections beyond so many are closed as they come. */
+  maxConnections?: number;
   handshakeMs?: number;
   stallMs?: number;
 }
@@ -30,12 +32,15 @@ export class BusServer {
   readonly #flusher = new Flusher();
   readonly #open = new Map<Connection, Session>();
   #quietSince: number;
+  #turnedAway = 0;
 
   constructor(parts: ServerParts) {
     this.#parts = parts;
     this.#quietSince = parts.clock.monotonic();
     // Half-open on purpose: a peer that ends its side still gets the answers that are due.
     this.server = createServer({ allowHalfOpen: true }, (socket) => this.accept(socket));
+    if (parts.maxConnections !== undefined) this.server.maxConnections = parts.maxConnections;
+    this.server.on("drop", () => this.#turnAway());
     this.server.on("error", (error) => parts.log.error("the server socket failed", { error: String(error) }));
   }
 
@@ -93,9 +98,25 @@ export class BusServer {
     clearTimeout(timer);
   }
 
+  /** Said once, until there is room again: a crowd must not fill the log. */
+  #turnAway(): void {
+    this.#turnedAway += 1;
+    if (this.#turnedAway > 1) return;
+    const { log, maxConnections } = this.#parts;
+    log.warn("no descriptors are left for more clients; who comes is turned away", { maxConnections });
+  }
+
+  #roomAgain(): void {
+    const { log, maxConnections } = this.#parts;
+    if (this.#turnedAway === 0 || this.#open.size > (maxConnections ?? 0) / 2) return;
+    log.info("there is room for clients again", { turned_away: this.#turnedAway });
+    this.#turnedAway = 0;
+  }
+
   #closed(connection: Connection, session: Session, why: string, deadline: NodeJS.Timeout): void {
     clearTimeout(deadline);
     this.#open.delete(connection);
+    this.#roomAgain();
     if (session.role !== "scheduler") this.#quietSince = this.#parts.clock.monotonic();
     if (session.greeted || why !== "closed by the peer")
       this.#parts.log.info("connection ended", { actor: session.actor, client: session.client, why });

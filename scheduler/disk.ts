@@ -30,6 +30,7 @@ export class DiskGate {
   #room = true;
   #looked = Number.NEGATIVE_INFINITY;
 
+  /** `now` never jumps. */
   constructor(kit: Pick<Kit, "machine" | "stateDir" | "config" | "log">, now: () => number) {
     this.#kit = kit;
     this.#now = now;
@@ -38,8 +39,7 @@ export class DiskGate {
   /** False while the disk is used beyond its limit; said once. What cannot be read is left to the attempt. */
   async hasRoom(): Promise<boolean> {
     const now = this.#now();
-    // A clock that was set back must not hold the next look up.
-    if (Math.abs(now - this.#looked) < LOOK_AGAIN_MS) return this.#room;
+    if (now - this.#looked < LOOK_AGAIN_MS) return this.#room;
     this.#looked = now;
     const { machine, stateDir, config, log } = this.#kit;
     const fault = await checkDisk(machine, stateDir, config.disk_limit_percent).then(

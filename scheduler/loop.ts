@@ -59,7 +59,7 @@ export class Engine {
     this.#trains = new Trains(options.kit);
     this.#attempts = new Attempts(options.kit, () => this.wake());
     this.#finisher = new Finisher(options.kit);
-    this.#disk = new DiskGate(options.kit, () => options.kit.clock.now());
+    this.#disk = new DiskGate(options.kit, () => options.kit.clock.monotonic());
   }
 
   /** Everything is at rest: no attempt, no landing. */

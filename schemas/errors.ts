@@ -93,6 +93,11 @@ export const ERRORS = {
     retryable: true,
     help: "The scheduler may be stopped (SIGSTOP) or busy. Continue or end it.",
   },
+  STATE_IN_USE: {
+    rpc: 1016,
+    retryable: true,
+    help: "A bus of another repository or machine works on this state: end it there, or set BUSBAR_STATE_DIR.",
+  },
   // state
   NO_SUCH_RUN: { rpc: 1101, retryable: false, help: "`busctl tasks` lists the runs." },
   NO_SUCH_TASK: { rpc: 1102, retryable: false, help: "`busctl tasks` lists the tasks." },

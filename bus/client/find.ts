@@ -1,6 +1,6 @@
 // Finds the bus of a repository, whatever the caller's environment (case 64 socket-path-too-long):
 //
-// 1. <common>/busbar/endpoint.json names the socket. 2. Who answers a ping there is alive.
+// 1. <common>/busbar/endpoint.json names the socket, if it is of this repository and not of one that this is a copy of. 2. Who answers a ping there is alive.
 // 3. Nobody answers: the lock decides. Free = dead. Held = unknown: stopped, busy, or just starting;
 //    such a bus is never replaced (case 63 two-daemons). No pid is ever believed (case 62 stale-socket).
 
@@ -9,7 +9,7 @@ import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BusbarError, ioError, isCode } from "../../schemas/errors.ts";
 import type { Ping } from "../../schemas/methods.ts";
-import { type Endpoint, inCommonDir, readEndpoint, realCommonDir } from "../paths.ts";
+import { type Endpoint, endpointOf, inCommonDir, realCommonDir } from "../paths.ts";
 import { isSameProcess } from "./identity.ts";
 import { openThin } from "./thin.ts";
 
@@ -28,12 +28,12 @@ export interface FoundBus {
 
 /** Looks, and changes nothing. Throws NOT_A_REPOSITORY, LOCK_UNAVAILABLE. Answers within 3 s. */
 export async function findBus(commonDir: string, pingMs = PING_MS): Promise<FoundBus> {
-  const places = inCommonDir(realCommonDir(commonDir));
-  const endpoint = readEndpoint(places.endpoint);
+  const common = realCommonDir(commonDir);
+  const endpoint = endpointOf(common);
   const ping = endpoint && (await pingBus(endpoint.socket, pingMs));
   if (ping) return { state: "alive", endpoint, ping, pid: ping.pid };
   const pid = endpoint && isSameProcess(endpoint) ? { pid: endpoint.pid } : {};
-  return { state: (await isLocked(places.lock)) ? "unknown" : "dead", endpoint, ...pid };
+  return { state: (await isLocked(inCommonDir(common).lock)) ? "unknown" : "dead", endpoint, ...pid };
 }
 
 /** The answer of whoever listens there, or undefined. */

@@ -130,7 +130,13 @@ class Starter {
   }
 
   #mayHelp(program: Program): boolean {
-    const lost = isCode(program.failed(this.#what), "ALREADY_RUNNING", "BUS_NOT_ANSWERING", "WORKER_EXISTS");
+    const lost = isCode(
+      program.failed(this.#what),
+      "ALREADY_RUNNING",
+      "BUS_NOT_ANSWERING",
+      "STATE_IN_USE",
+      "WORKER_EXISTS",
+    );
     return program.killedBy() !== undefined || lost;
   }
 }

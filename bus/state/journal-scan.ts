@@ -90,11 +90,12 @@ function brokenAt({ path }: Segment, { seq, lines }: Position, why: string): Dam
 /** The first record after a gap may begin a file. */
 async function beginsWithGap({ disk, key }: Job, segment: Segment, { seq, mac }: Position): Promise<boolean> {
   try {
+    // What is not proven is not parsed either: a changed byte may have left no JSON.
     for await (const [line] of readLines(disk, segment))
       return (
         line !== undefined &&
-        gapOf(line.bytes, segment.first, seq) !== undefined &&
-        follows(key, mac, line.bytes) !== undefined
+        follows(key, mac, line.bytes) !== undefined &&
+        gapOf(line.bytes, segment.first, seq) !== undefined
       );
   } catch (error) {
     if (!(error instanceof PackedFault)) throw error;
@@ -276,9 +277,19 @@ export function damaged(d: Damage): BusbarError {
   );
 }
 
-/** The record of a good line. */
+/** The record of a line. Throws JOURNAL_DAMAGED: a question also meets lines that no start has proven. */
 export function parseLine(line: Buffer): JournalRecord {
-  return JSON.parse(bodyOf(line)) as JournalRecord;
+  try {
+    return JSON.parse(bodyOf(line)) as JournalRecord;
+  } catch (error) {
+    const which = seqOf(line) === undefined ? "a record" : `record ${seqOf(line)}`;
+    throw new BusbarError(
+      "JOURNAL_DAMAGED",
+      `reading the journal: ${which} was changed; \`busctl verify\` names the place`,
+      {},
+      { cause: error },
+    );
+  }
 }
 
 /** Keeps the torn bytes beside the journal, then cuts them off, durably. Returns where they are kept. */

@@ -3,10 +3,12 @@
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import {
+  cpSync,
   existsSync,
   lstatSync,
   mkdirSync,
   readdirSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -132,13 +134,12 @@ test("case 63 two-daemons: a stopped one is `not answering, pid N holds the lock
   await (await personOf(t, common)).call("ping", {});
 });
 
-test("case 63 two-daemons: lock and socket taken away by hand: the first ends and never removes the second's", async (t) => {
+test("case 63 two-daemons: locks and socket taken away by hand: the first ends and never removes the second's", async (t) => {
   const { dir, common, paths } = bench(t);
   const first = startBusd(t, common, dir);
   await ready(first);
   first.child.kill("SIGSTOP"); // so that it cannot notice before the second is there
-  rmSync(paths.lock);
-  rmSync(paths.socket);
+  for (const taken of [paths.lock, paths.stateLock, paths.socket]) rmSync(taken);
   const second = startBusd(t, common, dir);
   await ready(second);
   first.child.kill("SIGCONT");
@@ -146,6 +147,69 @@ test("case 63 two-daemons: lock and socket taken away by hand: the first ends an
   const found = await findBus(common);
   assert.deepEqual([found.state, found.ping?.pid], ["alive", second.child.pid]);
   assert.equal(readEndpoint(paths.endpoint)?.pid, second.child.pid);
+});
+
+test("case 63 two-daemons: another repository in the place of a moved one: its bus waits for the end of the first, and never shares a state", async (t) => {
+  const { dir, repo, common, paths } = bench(t);
+  const first = startBusd(t, common, dir);
+  await ready(first);
+  first.child.kill("SIGSTOP"); // so that it cannot notice
+  repo.git("clone", "-q", "--bare", common, join(dir, "other"));
+  renameSync(common, join(dir, "moved"));
+  renameSync(join(dir, "other"), common);
+  const second = await startBusd(t, common, dir).ended;
+  assert.equal(second.exit, 1);
+  assert.match(second.stderr, /STATE_IN_USE: opening the state .*: another bus holds .*\/lock/);
+  const third = startBusd(t, common, dir);
+  first.child.kill("SIGCONT");
+  assert.equal((await first.ended).exit, 0);
+  await ready(third);
+  assert.equal((await findBus(common)).ping?.pid, third.child.pid);
+  assert.equal(readEndpoint(paths.endpoint)?.pid, third.child.pid);
+});
+
+test("case 63 two-daemons: a copy of a repository has a bus and a state of its own, under the same BUSBAR_STATE_DIR", async (t) => {
+  const { dir, repo, common } = bench(t);
+  const first = startBusd(t, common, dir);
+  await ready(first);
+  cpSync(repo.dir, join(dir, "copy"), { recursive: true });
+  const copy = join(dir, "copy/.git");
+  assert.ok(readEndpoint(join(copy, "busbar/endpoint.json")), "it came along");
+  const before = await findBus(copy);
+  assert.deepEqual(
+    [before.state, before.endpoint],
+    ["dead", null],
+    "the copy is not served by the first's bus",
+  );
+  const second = startBusd(t, copy, dir);
+  await ready(second);
+  for (const [where, { child }] of [
+    [common, first],
+    [copy, second],
+  ] as const) {
+    const ping = await (await personOf(t, where)).call("ping", {});
+    assert.deepEqual([ping.pid, ping.repo], [child.pid, where]);
+    assert.equal(
+      ping.state_dir,
+      busPaths(where, { BUSBAR_STATE_DIR: join(dir, "state"), HOME: dir }, uid).state,
+    );
+  }
+  second.child.kill("SIGTERM");
+  await second.ended;
+  assert.equal((await findBus(common)).ping?.pid, first.child.pid);
+});
+
+test("case 63 two-daemons: a repository that is moved away from under its bus: the bus ends, and one starts at the new place", async (t) => {
+  const { dir, repo, common } = bench(t);
+  const first = startBusd(t, common, dir);
+  await ready(first);
+  renameSync(repo.dir, join(dir, "elsewhere"));
+  const moved = join(dir, "elsewhere/.git");
+  assert.notEqual((await findBus(moved)).state, "alive", "no client of the new place talks to it");
+  assert.equal((await first.ended).exit, 0);
+  const second = startBusd(t, moved, dir);
+  await ready(second);
+  assert.equal((await findBus(moved)).ping?.pid, second.child.pid);
 });
 
 test("case 64 socket-path-too-long: a deep repository works; a deep runtime directory is refused at once", async (t) => {

@@ -76,7 +76,11 @@ test("O3: the end of a run and the table on 80 columns", async () => {
     /parser_of_long_lines: Its tries are used up .* or cancel it\./,
   );
   const summary = makeSummary([task], { branch: "busbar/a-run-with-a-longer-name", status: "incomplete" });
-  const bus = fakeBus({ list_runs: () => ({ runs: [summary] }), list_tasks: () => ({ tasks: [task] }) });
+  const bus = fakeBus({
+    list_runs: () => ({ runs: [summary] }),
+    list_tasks: () => ({ tasks: [task] }),
+    ping: () => ({ worker: "w" }),
+  });
   const ctx = fakeCtx(bus, { tty: true });
   await tasks(ctx, args([]));
   const shown = ctx.written().trimEnd().split("\n");

@@ -42,6 +42,7 @@ function busOf(all: Task[], more: Parameters<typeof fakeBus>[0] = {}): FakeBus {
   const find = ({ task }: { task: string }) => all.find((one) => one.spec.id === task);
   return fakeBus({
     list_runs: () => ({ runs: [makeSummary(all)] }),
+    ping: () => ({ worker: "w" }),
     list_tasks: () => ({ tasks: all }),
     get_task: (params: { task: string }) => ({ task: find(params), run: makeRun(all) }),
     ...more,
@@ -69,6 +70,16 @@ test("O1: tasks prints the table, with counts and reasons", async () => {
   assert.match(text, /stuck is blocked \(check\)/);
 });
 
+test("case 70 disk-full: tasks says that state cannot be written, and shows it all the same", async () => {
+  const degraded = "state cannot be written: ENOSPC";
+  const bus = busOf(ALL, { ping: () => ({ worker: "w", degraded }) });
+  const ctx = fakeCtx(bus, { width: 100 });
+  assert.equal(await tasks(ctx, args([])), 0);
+  assert.match(ctx.written(), /^! state cannot be written: ENOSPC; .*\n(.*\n)+.*merged +done/);
+  const json = fakeCtx(bus, { json: true });
+  await tasks(json, args([]));
+  assert.equal(JSON.parse(json.written()).degraded, degraded);
+});
 test("O1: tasks --json has a stable shape", async () => {
   const ctx = fakeCtx(busOf(ALL), { json: true });
   await tasks(ctx, args([]));

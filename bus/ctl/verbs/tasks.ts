@@ -3,6 +3,7 @@
 
 import type { RunSummary } from "../../../schemas/methods.ts";
 import { byInterest, isLive, parseAddress, resolveRun, resolveTask } from "../address.ts";
+import { ping } from "../connect.ts";
 import { type Args, type Bus, type Ctx, say, sayJson, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { bar, countRows, countWords } from "../render/progress.ts";
@@ -54,6 +55,7 @@ async function chosen(bus: Bus, name: string | undefined): Promise<RunSummary[]>
 }
 
 async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[]): Promise<void> {
+  const { degraded } = await ping(bus, 5_000);
   const all = [];
   for (const summary of runs) {
     const { tasks } = await bus.call("list_tasks", { run: summary.run });
@@ -61,10 +63,12 @@ async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[]): Promise<v
   }
   if (ctx.json) {
     await sayJson(ctx, {
+      degraded: degraded ?? null,
       runs: all.map(({ summary, tasks }) => ({ ...summary, tasks: tasks.map(taskJson) })),
     });
     return;
   }
+  if (degraded !== undefined) await say(ctx, ctx.p.red(`! ${degraded}; nothing new starts until it can`));
   if (all.length === 0) await say(ctx, "no run yet; `busctl run plan.yaml` starts one");
   for (const [i, { summary, tasks }] of all.entries()) {
     if (i > 0) await say(ctx, "");
