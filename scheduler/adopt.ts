@@ -43,8 +43,9 @@ export function adopt(kit: Kit, task: Task, living: LivingShims): Adopted | unde
     abort: new AbortController(),
   };
   const lost = (why: string, innocent: boolean): Adopted => ({ kind: "lost", attempt, why, innocent });
-  if (!tokens) return lost("the scheduler ended right after the claim", true);
   const shim = registered(task) ?? living.get(dir);
+  // The note lies where an agent can remove it.
+  if (!tokens) return lost("the scheduler ended right after the claim", shim === undefined);
   if (!shim && readPidFile(join(dir, FILES.pid)) === "none" && !existsSync(join(dir, FILES.outbox)))
     return lost("the scheduler ended before the agent was started", true);
   try {

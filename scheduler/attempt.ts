@@ -5,7 +5,6 @@
 // Cancelled or fenced by the bus: the processes are ended, what is on the disk is kept (harvest, capture), nothing is
 // reported. The scheduler ends (DETACH): agents go on under their shims; the next scheduler takes them over.
 
-import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Outcome } from "../schemas/job.ts";
 import type { Run, Task } from "../schemas/task.ts";
@@ -14,10 +13,9 @@ import type { CheckoutWatch } from "./checkout-watch.ts";
 import { Coalesced } from "./coalesced.ts";
 import { conclude } from "./conclude.ts";
 import { endingWith } from "./control.ts";
-import { FILES } from "./dirs.ts";
 import { errorEvidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
-import { type PidFile, readPidFile } from "./liveness.ts";
+import type { PidFile } from "./liveness.ts";
 import { type Prepared, prepare, StepFailed } from "./prepare.ts";
 import { DETACH } from "./processes.ts";
 import { publishOnRequest } from "./publish.ts";
@@ -86,10 +84,10 @@ export class AttemptRunner {
   }
 
   /** An attempt of an earlier scheduler whose agent has ended, or ends under its own shim. Never rejects. */
-  async resume(workspace: Workspace, outcome: Promise<Outcome>): Promise<void> {
+  async resume(workspace: Workspace, shim: PidFile | undefined, outcome: Promise<Outcome>): Promise<void> {
     this.#workspace = workspace;
-    const { kit, attempt } = this.#work;
-    const before = { boot: bootOf(readPidFile(join(attempt.dir, FILES.pid))) };
+    const { kit } = this.#work;
+    const before = { boot: bootOf(shim) };
     try {
       await this.#end(workspace, await explained(kit.stateDir, before, await outcome));
     } catch (error) {
@@ -164,7 +162,10 @@ export class AttemptRunner {
   }
 }
 
-/** The boot in which a shim noted itself; "" when that is not known. */
-function bootOf(file: PidFile | "none" | "unknown"): string {
-  return typeof file === "object" ? (file.start_time.split(":")[0] ?? "") : "";
+/**
+ * The boot in which a shim was started, as it told the bus: its file lies where the agent can write, and another boot
+ * would make any end of it free of charge. "" when that is not known.
+ */
+function bootOf(shim: PidFile | undefined): string {
+  return shim?.start_time.split(":")[0] ?? "";
 }

@@ -177,7 +177,7 @@ export class Attempts {
             shim: found.shim,
           } as const;
           const outcome = kit.processes.watch(job, attempt.abort.signal);
-          this.#go(runner, () => runner.resume(found.workspace, outcome));
+          this.#go(runner, () => runner.resume(found.workspace, found.shim, outcome));
         }
       }
     kit.processes.look();

@@ -19,7 +19,7 @@ import { BusSession } from "../bus/client/session.ts";
 import { probeRepository } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { idFault } from "../schemas/ids.ts";
+import { type AttemptRef, idFault } from "../schemas/ids.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { WorkerAnswer } from "../schemas/methods.ts";
 import { type Log, systemClock } from "../schemas/ports.ts";
@@ -36,6 +36,7 @@ import { Mirror } from "./mirror.ts";
 import { placePool } from "./place-pool.ts";
 import { portPool } from "./port-pool.ts";
 import { ShimProcesses } from "./processes.ts";
+import { whileAway } from "./settle.ts";
 import { Usage } from "./usage.ts";
 
 /** A bus that is away this long while nothing runs is not waited for any more. */
@@ -172,7 +173,15 @@ class Scheduler {
     const { shim } = this.#args;
     const clock = systemClock;
     const graceMs = answer.config.kill_grace_ms;
-    const processes = new ShimProcesses({ program: shim, env: process.env, clock, log, graceMs });
+    const taskOf = async (ref: AttemptRef, signal: AbortSignal) => {
+      const { run, task } = ref;
+      return (
+        await whileAway({ log }, { ref, abort: { signal } }, () =>
+          this.#session.call("get_task", { run, task }),
+        )
+      ).task;
+    };
+    const processes = new ShimProcesses({ program: shim, env: process.env, clock, log, graceMs, taskOf });
     const git = new AbortController();
     const calls = new Set<Promise<unknown>>();
     const control = { ...openControl(answer.state_dir, facts), signal: git.signal, calls };

@@ -3,9 +3,11 @@
 // 1. the event `proc.completed` from the bus, which has it from the shim;
 // 2. the shim's process is gone: what it left behind is ended first, always (strays.ts). Our own children are seen at
 //    once; shims of an earlier scheduler are looked at in the slow tick;
-//    a. the outbox file (the shim writes it before it reports), if it is well formed and of this process. The agent
-//       could have written it, so an outbox that says "ended well" is not believed when processes still lived;
-//    b. else `lost`.
+//    a. a check: what the bus took from its shim. Its outbox alone proves nothing: what runs under a shim can write it,
+//       and end its shim then (outcomes.ts);
+//    b. an agent: the outbox file (the shim writes it before it reports), if it is well formed and of this process. The
+//       agent could have written it, so one that says "ended well" is not believed when processes still lived;
+//    c. else `lost`.
 //
 // An abort asks the shim to end (SIGTERM) and waits for one of the above; a shim that does not end within its grace
 // time is killed, and its processes with it. An abort with DETACH leaves the shim alone and only stops the waiting.
@@ -13,20 +15,20 @@
 // A shim of which nothing can be known, or that is stopped, is neither killed nor given up here: the doubt is told to
 // people (attempts.ts), and the lease, which only its own heartbeats renew, bounds it.
 
-import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { attemptLabel } from "../schemas/ids.ts";
 import type { Outcome, ShimJob } from "../schemas/job.ts";
-import { KILL_SETTLE_MS, LOG_TAIL_BYTES } from "../schemas/limits.ts";
-import { parseOutcome } from "../schemas/outcome.ts";
+import { KILL_SETTLE_MS } from "../schemas/limits.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
+import type { Task } from "../schemas/task.ts";
 import type { HostEnv } from "./environment.ts";
 import type { Doubt, Processes, Watched } from "./kit.ts";
 import { type LaunchedShim, launchShim, type ShimProgram } from "./launch.ts";
-import { type PidFile, type Probed, probe, readPidFile, readStat } from "./liveness.ts";
+import { identityOf, type PidFile, type Probed, probe, readPidFile, readStat } from "./liveness.ts";
+import { heardFrom, madeUp, readOutbox, reported } from "./outcomes.ts";
 import { endStrays, type Quarry } from "./strays.ts";
 
 /** Reason of an abort that must not touch the process: the scheduler goes, the agent stays. */
@@ -38,6 +40,9 @@ interface Waiting {
   mark: string;
   /** Set for our own children. */
   pid?: number;
+  /** Who the shim is, if that is known from another source than its file. */
+  shim?: PidFile | undefined;
+  signal: AbortSignal;
   /** Its shim is gone and what is left is being ended. */
   ending?: boolean;
   doubt?: Doubt | undefined;
@@ -46,8 +51,6 @@ interface Waiting {
 
 /** Beyond the grace time and the settling of the shim itself. */
 const ABORT_SLACK_MS = 5_000;
-/** The end of a log, each byte of it escaped. */
-const MAX_OUTBOX_BYTES = 6 * LOG_TAIL_BYTES + 1024 * 1024;
 
 export class ShimProcesses implements Processes {
   readonly #waiting = new Map<string, Waiting>();
@@ -59,6 +62,8 @@ export class ShimProcesses implements Processes {
       clock: Clock;
       log: Log;
       graceMs: number;
+      /** The task as the bus has it; waits for a bus that is away. */
+      taskOf(ref: Outcome["ref"], signal: AbortSignal): Promise<Task>;
       /** A test's own. */
       probe?: (shim: PidFile) => Probed;
     },
@@ -131,9 +136,11 @@ export class ShimProcesses implements Processes {
     const outcome = new Promise<Outcome>((resolve) => {
       settle = resolve;
     });
-    const waiting: Waiting = { job, mark, settle };
+    const waiting: Waiting = { job, mark, settle, signal, shim: job.shim };
     if (launched) {
       waiting.pid = launched.pid;
+      // Its number is its own until we have seen its end, which is not before the next turn of the loop.
+      waiting.shim = identityOf(launched.pid);
       void launched.ended.then(({ exit, words }) =>
         this.#gone(
           waiting,
@@ -188,17 +195,40 @@ export class ShimProcesses implements Processes {
     }
   }
 
-  /** The shim is gone: nothing of it goes on; then its outbox, or lost. */
+  /** The shim is gone: nothing of it goes on; then what it told, or lost. */
   async #gone(waiting: Waiting, how: string): Promise<void> {
     const { job } = waiting;
     if (waiting.ending || this.#waiting.get(keyOf(job)) !== waiting) return;
     waiting.ending = true;
     const lived = await this.#endStrays(waiting);
     const left = readOutbox(join(job.dir, job.files.outbox), job);
-    if (left && !(lived && endedWell(left))) return waiting.settle(left);
+    waiting.settle(
+      job.kind === "check"
+        ? await this.#toldOfCheck(waiting, left, how)
+        : this.#leftByAgent(waiting, left, lived, how),
+    );
+  }
+
+  #leftByAgent({ job }: Waiting, left: Outcome | undefined, lived: boolean, how: string): Outcome {
+    if (left && !(lived && endedWell(left))) return left;
     const started = left || lived || typeof shimOf(job) === "object";
     const why = left ? "its outbox says that it ended well, but processes of it still ran" : how;
-    waiting.settle(madeUp(job, started ? "lost" : "spawn_failed", why, this.deps.clock));
+    return madeUp(job, started ? "lost" : "spawn_failed", why, this.deps.clock);
+  }
+
+  /** A check is started only after its shim was answered by the bus. */
+  async #toldOfCheck(waiting: Waiting, left: Outcome | undefined, how: string): Promise<Outcome> {
+    const { job, shim, signal } = waiting;
+    const { taskOf, clock, log } = this.deps;
+    try {
+      const heard = shim && heardFrom(await taskOf(job.ref, signal), job, shim);
+      if (heard?.ended) return reported(job, heard.ended, left);
+      const why = left ? "its shim told the bus of no end; its outbox alone proves nothing" : how;
+      return madeUp(job, heard || !shim ? "lost" : "spawn_failed", why, clock);
+    } catch (error) {
+      log.warn("the bus cannot say how a check ended", { ...job.ref, name: job.name, error: String(error) });
+      return madeUp(job, "lost", how, clock);
+    }
   }
 
   /** Whether any lived. When that cannot be found out, the safe answer: yes. */
@@ -230,53 +260,4 @@ function endedWell({ reason, exit }: Outcome): boolean {
 
 function keyOf(job: Pick<Outcome, "ref" | "kind" | "name">): string {
   return `${attemptLabel(job.ref)} ${job.kind} ${job.name}`;
-}
-
-/** The outcome that a shim left on disk; undefined when there is none that can be read and is of this process. */
-export function readOutbox(path: string, of: Pick<Outcome, "ref" | "kind" | "name">): Outcome | undefined {
-  let fd: number | undefined;
-  try {
-    // A FIFO or a link in its place must not hold us up or lead elsewhere.
-    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    const stat = fstatSync(fd);
-    if (!stat.isFile() || stat.size > MAX_OUTBOX_BYTES) return undefined;
-    return parseOutcome(JSON.parse(readFileSync(fd, "utf8")), of);
-  } catch {
-    return undefined;
-  } finally {
-    if (fd !== undefined) closeSync(fd);
-  }
-}
-
-/** An outcome for a process that nobody reported about. */
-export function madeUp(
-  job: Pick<Outcome, "ref" | "kind" | "name">,
-  reason: Outcome["reason"],
-  detail: string,
-  clock: Clock,
-): Outcome {
-  const now = new Date(clock.now()).toISOString();
-  return {
-    v: 1,
-    ref: job.ref,
-    kind: job.kind,
-    name: job.name,
-    reason,
-    exit: null,
-    signal: null,
-    started: now,
-    ended: now,
-    duration_ms: 0,
-    killed_with: [],
-    leftovers: [],
-    survivors: [],
-    certain: false,
-    peak_rss: 0,
-    cpu_ms: 0,
-    log_bytes: 0,
-    log_dropped: 0,
-    log_tail: "",
-    detail,
-    limits_missing: [],
-  };
 }

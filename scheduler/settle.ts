@@ -48,7 +48,7 @@ export function isAway(error: unknown): boolean {
 /** Repeats an idempotent call until the bus answers, or the scheduler ends. */
 export async function whileAway<T>(
   kit: Pick<Kit, "log">,
-  attempt: Pick<Attempt, "abort" | "ref">,
+  attempt: Pick<Attempt, "ref"> & { abort: Pick<AbortController, "signal"> },
   call: () => Promise<T>,
 ): Promise<T> {
   for (let said = false; ; said = true) {

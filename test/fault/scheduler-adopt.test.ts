@@ -164,6 +164,24 @@ test("bus, scheduler and shim killed: the agent that is left is ended before its
   await endedWith(world, run, ["lost", "passed"]);
 });
 
+/** What an agent can do to files that lie where it can write, so that its end would seem to be the machine's doing. */
+const FORGERIES = {
+  "the boot in shim.json": `sed -i 's/"start_time":"[^:]*:/"start_time":"00000000-0000-0000-0000-000000000000:/' shim.json`,
+  "the note of its claim": "rm ../../../scheduler/claims/*",
+};
+for (const [what, forge] of Object.entries(FORGERIES))
+  test(`${what} is forged before shim and scheduler die: that explains nothing, and is not free of charge`, async (t) => {
+    const first = `[ -e "$W/agent.pid" ] || (cd "$(dirname "$HOME")" && ${forge})`;
+    const { world, run } = await atWork(t, `${first}; ${patient}`);
+    const shim = await world.shimOf(run, "long");
+    await world.kill(world.scheduler);
+    process.kill(shim, "SIGKILL");
+    world.startScheduler();
+    go(world);
+    const { attempts } = await endedWith(world, run, ["lost", "passed"]);
+    assert.equal(attempts[0]?.evidence?.machine, undefined, JSON.stringify(attempts[0]?.evidence));
+  });
+
 test("the lease ended while no scheduler was there: the next one ends what still runs, then tries again", async (t) => {
   const { world, run, pid } = await atWork(t);
   const shim = await world.shimOf(run, "long");

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { test } from "node:test";
 import { agentEnd, errorEvidence } from "../../scheduler/evidence.ts";
 import { afterTrouble, checksFor, hintOf, judge, type Trouble } from "../../scheduler/gate.ts";
-import { madeUp } from "../../scheduler/processes.ts";
+import { madeUp } from "../../scheduler/outcomes.ts";
 import { isListening, troubleBetween } from "../../scheduler/trouble.ts";
 import { ioError } from "../../schemas/errors.ts";
 import type { Outcome } from "../../schemas/job.ts";
