@@ -107,7 +107,10 @@ export function scanNow(control: Control, workspace: Workspace, base: string): P
   });
 }
 
-/** The paths that differ from the checkout at this moment (in text; ignored files and submodules are not listed). */
+/**
+ * The paths that somebody touched since the checkout (in text; ignored files and submodules are not listed): all that
+ * differ, and some that have their old content by new stat data.
+ */
 export async function touchedPaths(control: Control, workspace: Workspace, base: string): Promise<string[]> {
   const found = await scanNow(control, workspace, base);
   return [...found.touched.map((item) => item.name), ...found.nested].map(showName);

@@ -3,7 +3,7 @@
 
 import { z } from "zod";
 import { idFault, showId } from "./ids.ts";
-import { MAX_TASKS_PER_RUN, MAX_TIMEOUT_S, MAX_WORKERS } from "./limits.ts";
+import { MAX_TASKS_PER_RUN, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "./limits.ts";
 import { pathFault } from "./repo-path.ts";
 
 export const Id = z.string().superRefine((value, ctx) => {
@@ -61,7 +61,7 @@ export const TaskSpec = z.strictObject({
   context_files: z.array(RepoPath).default([]),
   acceptance: z.array(Acceptance).default([]),
   prohibited_actions: z.array(z.string()).default([]),
-  timeout_s: z.number().positive().max(MAX_TIMEOUT_S),
+  timeout_s: z.number().min(MIN_TIMEOUT_S).max(MAX_TIMEOUT_S),
   retries: z.int().min(0).max(100),
   limits: Limits.default({}),
   env: EnvSpec.default({ pass: [], set: {}, secret: [] }),
@@ -88,7 +88,7 @@ export const Check = z.strictObject({
   name: z.string().min(1).max(80),
   run: z.string().min(1),
   inputs: z.array(z.string()).default([]),
-  timeout_s: z.number().positive().max(MAX_TIMEOUT_S),
+  timeout_s: z.number().min(MIN_TIMEOUT_S).max(MAX_TIMEOUT_S),
   limits: Limits.default({}),
 });
 export type Check = z.infer<typeof Check>;

@@ -4,7 +4,7 @@
 
 import { z } from "zod";
 import { idFault } from "../ids.ts";
-import { type LIMIT_PRESETS, MAX_TIMEOUT_S, MAX_WORKERS } from "../limits.ts";
+import { type LIMIT_PRESETS, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "../limits.ts";
 import { pathFault } from "../repo-path.ts";
 import { EnvSpec } from "../task.ts";
 import {
@@ -33,12 +33,20 @@ const Text = z.string();
 const Patterns = z.array(z.string());
 const Command = checked((s) => (s.trim() === "" ? "is empty" : s.includes("\0") ? "holds a NUL" : undefined));
 
+const TOO_SHORT = `is less than ${MIN_TIMEOUT_S}s, within which nothing is even started; write ${MIN_TIMEOUT_S}s or more`;
+
 const Duration = z.union([
-  z.number().positive().max(MAX_TIMEOUT_S),
+  z
+    .number()
+    .max(MAX_TIMEOUT_S)
+    .superRefine((seconds, ctx) => {
+      if (seconds < MIN_TIMEOUT_S) ctx.addIssue({ code: "custom", message: TOO_SHORT });
+    })
+    .meta({ minimum: MIN_TIMEOUT_S }),
   checked((s) => {
     const seconds = durationSeconds(s);
     if (seconds === undefined) return "is not a duration; write 90, 90s, 10m or 1h30m";
-    if (seconds <= 0) return "must be more than nothing";
+    if (seconds < MIN_TIMEOUT_S) return TOO_SHORT;
     return seconds > MAX_TIMEOUT_S ? `is more than ${MAX_TIMEOUT_S / 3600}h` : undefined;
   }, DURATION_PATTERN),
 ]);

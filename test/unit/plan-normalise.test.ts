@@ -78,7 +78,11 @@ test("S1: wrong types and values are named with what is expected", () => {
     [{ retries: -1 }, /retries must be at least 0/],
     [{ retries: 1000 }, /retries must be at most 100/],
     [{ timeout: "5 minutes" }, /timeout "5 minutes" is not a duration; write 90, 90s, 10m or 1h30m/],
-    [{ timeout: 0 }, /timeout must be more than 0/],
+    [{ timeout: 0 }, /timeout is less than 1s, .*write 1s or more/],
+    [{ timeout: 0.0001 }, /timeout is less than 1s/],
+    [{ timeout: -5 }, /timeout is less than 1s/],
+    [{ timeout: "0.5s" }, /timeout "0.5s" is less than 1s/],
+    [{ limits: { cpu: "0s" } }, /limits.cpu "0s" is less than 1s/],
     [{ timeout: "48h" }, /timeout "48h" is more than 24h/],
     [{ timeout: true }, /timeout must be a number or text, not true/],
     [{ limits: { memory: "much" } }, /limits.memory "much" is not a size/],
@@ -169,6 +173,10 @@ test("S1: the gate: short forms, names of their own, none, nothing", () => {
   assert.match(
     gate("{deep: [{name: t, run: x}, {name: t, run: y}]}").errors[0] ?? "",
     /two checks are named "t"/,
+  );
+  assert.match(
+    gate("{deep: [{name: t, run: x, timeout: 0.2}]}").errors[0] ?? "",
+    /p.yaml:1:42 .*timeout is less than 1s, .*write 1s or more/,
   );
   assert.match(gate("{}").errors[0] ?? "", /no_gate p.yaml:1:7 the gate holds no check/);
   assert.match(gate("{setup: [npm ci]}").errors[0] ?? "", /the gate holds no check/);
