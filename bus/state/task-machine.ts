@@ -143,25 +143,6 @@ function change(task: Task, event: TaskEvent, at: string): Change {
     case "task.unblocked":
       needs(task, event, "upstream", "files");
       return { state: { name: "pending", waits_for: event.waits_for } };
-    case "task.retry_asked":
-      if (s.name === "blocked") needs(task, event, "retries_used", "files", "review");
-      return {
-        state: { name: "pending", waits_for: event.waits_for },
-        counts: {},
-        ...(event.feedback !== undefined && { feedback: event.feedback }),
-      };
-    case "task.files_granted":
-      return filesGranted(task, event.paths);
-    case "task.approved":
-      return approved(task, event, at);
-    case "task.rejected":
-      return rejected(task, event, at);
-    case "task.cancelled":
-      if (s.name === "passed") unmerged(task, event);
-      return {
-        state: { name: "cancelled", since: at, by: event.by },
-        ...(s.name === "running" && onAttempt(task, { ended: at, result: "cancelled" })),
-      };
     case "proc.registered":
       return onAttempt(task, { procs: addProc(newestAttempt(task).procs, event) });
     case "proc.completed":
@@ -189,21 +170,12 @@ function decided(task: Task, event: PersonEvent, at: string): Change {
         counts: {},
         ...(event.feedback !== undefined && { feedback: event.feedback }),
       };
-    case "task.files_granted": {
-      const granted = [...new Set([...task.granted, ...event.paths])];
-      if (s.name !== "blocked" || s.needs.kind !== "files") return { granted };
-      return { granted, state: { name: "pending", waits_for: [] } };
-    }
+    case "task.files_granted":
+      return filesGranted(task, event.paths);
     case "task.approved":
       return approved(task, event, at);
-    case "task.rejected": {
-      needs(task, event, "review");
-      const summary = `rejected by ${event.by}: ${event.reason}`;
-      return {
-        ...failed(task, "rejected", { summary, log: "", paths: [], landed_since: [] }, at),
-        feedback: event.reason,
-      };
-    }
+    case "task.rejected":
+      return rejected(task, event, at);
     case "task.cancelled":
       if (s.name === "passed") unmerged(task, event);
       return {
