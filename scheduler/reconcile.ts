@@ -1,13 +1,13 @@
 // Compares a run's integration branch with the head that the bus knows, and brings them together where that is safe:
-// a landing that the bus was not told is reported; a branch that is gone is made again. Anything else stops the run's
-// train and is said (train.ts decides).
+// a landing that the bus was not told is reported, or taken back when its task is not on its way any more; a branch that
+// is gone is made again. Anything else stops the run's train and is said (train.ts decides).
 
 import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { integrationRef, isOid } from "../schemas/ids.ts";
+import { candidateRef, integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Kit } from "./kit.ts";
-import { createRef, isAncestor, readRef } from "./refs.ts";
+import { createRef, isAncestor, moveRef, readRef } from "./refs.ts";
 import { type AheadCommit, reconcile } from "./train.ts";
 
 export type ReconcileAnswer =
@@ -30,7 +30,10 @@ export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnsw
     return await makeAgain(kit, run, busHead);
   }
   const ahead = refHead === busHead ? [] : await commitsAhead(kit.control, run, busHead, refHead);
-  const answer = reconcile(busHead, refHead, ahead, (task, attempt) => isOnItsWay(kit, run, task, attempt));
+  const candidate = refHead === busHead ? null : await readRef(kit.control, candidateRef(run));
+  const onItsWay = (task: string, attempt: number) => isOnItsWay(kit, run, task, attempt);
+  const answer = reconcile(busHead, refHead, ahead, onItsWay, candidate);
+  if (answer.kind === "undo") return await takeBack(kit, run, refHead, busHead, answer.why);
   if (answer.kind !== "report") return answer;
   for (const { task, attempt, old, commit, tree } of answer.landings) {
     try {
@@ -49,6 +52,21 @@ export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnsw
     mirrored.run = { ...mirrored.run, head: commit };
   }
   return { kind: "reported", count: answer.landings.length };
+}
+
+/** Killed between branch and bus, and the task was cancelled before anybody looked: as the train would have done. */
+async function takeBack(
+  kit: Kit,
+  run: string,
+  from: string,
+  to: string,
+  why: string,
+): Promise<ReconcileAnswer> {
+  faultPoint("scheduler.reconcile.before-move-back");
+  if ((await moveRef(kit.control, integrationRef(run), from, to)) === "stale")
+    return { kind: "foreign", why: `${why}, and somebody else moved the branch meanwhile` };
+  kit.log.warn("a landing that the bus did not take was on the branch; it went back", { run, from, to, why });
+  return { kind: "same" };
 }
 
 /** The branch is gone and nobody holds another value of it: made again where the bus has it, nothing is lost. */

@@ -39,6 +39,11 @@ export async function moveRef(control: Control, ref: string, oldOid: string, new
   }
 }
 
+/** The first lock file that somebody holds on one of `refs`. */
+export function heldLock(control: Control, refs: readonly string[]): string | undefined {
+  return refs.map((ref) => join(control.repo, `${ref}.lock`)).find((file) => existsSync(file));
+}
+
 export function zeros(control: Control): string {
   return "0".repeat(control.objectFormat === "sha256" ? 64 : 40);
 }

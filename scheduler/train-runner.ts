@@ -5,12 +5,18 @@
 // 2. Proof on exactly the candidate's tree: acceptance and shallow unless this tree passed them in the attempt, then
 //    middle and deep. Red goes back as check_after_merge, with the tasks landed since its base (case 46).
 // 3. The branch is moved by compare-and-swap from the head that was tested on. Somebody moved it: the caller reconciles.
-// 4. `land` tells the bus. A bus that does not take it (the task was cancelled meanwhile): the branch goes back.
+// 4. `land` tells the bus, again and again until it says yes or no: asking twice lands once. No (the task was cancelled
+//    meanwhile): the branch goes back. Whatever happens, a turn ends with the branch where the bus has it, or says
+//    `foreign`, and the caller looks.
+//
+// A ref whose lock somebody holds is waited for. Trouble of ours sends nothing back: the agent's work is proven and
+// kept, and the turn is taken `again` (trains.ts bounds it).
 //
 // Killed between 3 and 4, the next scheduler finds the branch ahead of the bus and reports the landing: the trailers
 // of the commit say whose it is (`reconcile`).
 
-import { isCode } from "../schemas/errors.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { BusbarError, isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { candidateRef, integrationRef } from "../schemas/ids.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
@@ -20,9 +26,10 @@ import { evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import { type GateResult, runGate } from "./gate-runner.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { DETACH } from "./processes.ts";
 import { nameLandedPatch } from "./publish.ts";
-import { moveRef, readRef } from "./refs.ts";
-import { settleFailed, whileAway } from "./settle.ts";
+import { type Moved, moveRef, readRef } from "./refs.ts";
+import { isAway, settleFailed, whileAway } from "./settle.ts";
 
 export interface Passenger {
   kit: Kit;
@@ -39,7 +46,9 @@ export type Landed =
   /** Cancelled meanwhile; nothing was moved, or it was moved back. */
   | { kind: "dropped" }
   /** The branch is not where the bus says; the run must be reconciled first. */
-  | { kind: "foreign" };
+  | { kind: "foreign" }
+  /** Nothing was landed, and the task is on its way still: the same turn again. */
+  | { kind: "again"; error: BusbarError };
 
 type Candidate = Extract<CandidateOutcome, { kind: "candidate" }>;
 
@@ -140,30 +149,90 @@ async function keepAlive(kit: Kit, run: Run, commit: string): Promise<void> {
 async function moveAndReport(passenger: Passenger, head: string, candidate: Candidate): Promise<Landed> {
   const { kit, attempt, run } = passenger;
   const { commit, tree } = candidate;
+  const { signal } = attempt.abort;
   const ref = integrationRef(run.run);
-  faultPoint("scheduler.land.before-move-ref");
-  if ((await moveRef(kit.control, ref, head, commit)) === "stale") return { kind: "foreign" };
-  try {
-    await whileAway(kit, attempt, () => {
-      faultPoint("scheduler.land.before-tell-bus");
-      return kit.bus.call("land", { ...attempt.ref, old_head: head, commit, tree });
-    });
-  } catch (error) {
-    if (!isCode(error, "FENCED", "ILLEGAL_MOVE", "STALE_HEAD", "UNPROVEN", "NO_SUCH_TASK", "NO_SUCH_RUN"))
-      throw error;
-    faultPoint("scheduler.land.before-move-back");
-    const back = await moveRef(kit.control, ref, commit, head);
-    kit.log.warn("the bus did not take a landing; the branch went back", {
-      ...attempt.ref,
-      commit,
-      back,
-      why: error.message,
-    });
-    return { kind: "dropped" };
-  }
+  const forward = () => {
+    faultPoint("scheduler.land.before-move-ref");
+    return moveRef(kit.control, ref, head, commit);
+  };
+  if ((await patiently(forward, () => signal.aborted)) === "stale") return { kind: "foreign" };
+  const refused = await tellBus(passenger, { old_head: head, commit, tree });
+  if (refused) return await takeBack(passenger, ref, { from: commit, to: head }, refused);
   kit.log.info("landed", { ...attempt.ref, commit, tree });
   const landedHere = kit.mirror.runs.get(run.run);
   if (landedHere) landedHere.run = { ...landedHere.run, head: commit };
   nameLandedPatch(kit, attempt, passenger.snapshot.version);
   return { kind: "landed", commit };
+}
+
+/** A lock is held for a moment by whoever works with git; git itself waits some seconds of this. */
+const LOCK_PATIENCE_MS = 15_000;
+const LOCK_LOOK_MS = 250;
+
+/** A move of a ref, tried again while git cannot do it. */
+async function patiently(move: () => Promise<Moved>, stop: () => boolean): Promise<Moved> {
+  for (const end = performance.now() + LOCK_PATIENCE_MS; ; await delay(LOCK_LOOK_MS)) {
+    try {
+      return await move();
+    } catch (error) {
+      if (!isCode(error, "GIT_FAILED") || stop() || performance.now() > end) throw error;
+    }
+  }
+}
+
+interface Landing {
+  old_head: string;
+  commit: string;
+  tree: string;
+}
+
+/** A landing that the bus answers with trouble of its own is asked for so often, before we look what came of it. */
+const ASKS = 3;
+const ASK_PAUSE_MS = 500;
+
+/** Undefined: the bus has it. Else why it has not. Rejects when nobody can say. */
+async function tellBus({ kit, attempt }: Passenger, landing: Landing): Promise<BusbarError | undefined> {
+  for (let left = ASKS - 1; ; left--) {
+    try {
+      await whileAway(kit, attempt, () => {
+        faultPoint("scheduler.land.before-tell-bus");
+        return kit.bus.call("land", { ...attempt.ref, ...landing });
+      });
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof BusbarError) || isAway(error)) throw error;
+      if (isOver(error) || isCode(error, "STALE_HEAD", "UNPROVEN")) return error;
+      kit.log.warn("the bus met trouble with a landing", { ...attempt.ref, left, why: String(error) });
+      if (left > 0) await delay(ASK_PAUSE_MS);
+      else return (await isLanded(kit, attempt, landing.commit)) ? undefined : error;
+    }
+  }
+}
+
+/** The bus says that the attempt is not on its way any more. */
+const isOver = (error: unknown) => isCode(error, "FENCED", "ILLEGAL_MOVE", "NO_SUCH_TASK", "NO_SUCH_RUN");
+
+async function isLanded(kit: Kit, attempt: Attempt, commit: string): Promise<boolean> {
+  const { run, task } = attempt.ref;
+  const { state } = (await whileAway(kit, attempt, () => kit.bus.call("get_task", { run, task }))).task;
+  return state.name === "passed" && state.merged?.commit === commit;
+}
+
+/** The bus did not take a landing: the branch goes back. */
+async function takeBack(
+  { kit, attempt }: Passenger,
+  ref: string,
+  { from, to }: { from: string; to: string },
+  refused: BusbarError,
+): Promise<Landed> {
+  const { signal } = attempt.abort;
+  const move = () => {
+    faultPoint("scheduler.land.before-move-back");
+    return moveRef(kit.control, ref, from, to);
+  };
+  const back = await patiently(move, () => signal.reason === DETACH).catch((error) => String(error));
+  const facts = { ...attempt.ref, commit: from, back, why: String(refused) };
+  kit.log.warn("the bus did not take a landing; the branch goes back", facts);
+  if (back !== "moved" || isCode(refused, "STALE_HEAD")) return { kind: "foreign" };
+  return isOver(refused) ? { kind: "dropped" } : { kind: "again", error: refused };
 }

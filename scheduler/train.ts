@@ -45,18 +45,21 @@ export type Reconciled =
       kind: "report";
       landings: { task: string; attempt: number; old: string; commit: string; tree: string }[];
     }
+  /** The branch was moved to the train's own candidate, whose task is not on its way any more: it goes back. */
+  | { kind: "undo"; why: string }
   /** The run does not go on by itself: somebody moved the branch. */
   | { kind: "foreign"; why: string };
 
 /**
  * Compares branch and bus after a restart. `ahead` are the commits from the bus's head (exclusive) to the branch's
- * head, oldest first, or undefined when the bus's head is not an ancestor of it.
+ * head, oldest first, or undefined when the bus's head is not an ancestor of it. `candidate` is the train's last one.
  */
 export function reconcile(
   busHead: string,
   refHead: string | null,
   ahead: readonly AheadCommit[] | undefined,
   isPassed: (task: string, attempt: number) => boolean,
+  candidate: string | null = null,
 ): Reconciled {
   if (refHead === null)
     return { kind: "foreign", why: `the integration branch is gone; the bus has ${busHead}` };
@@ -68,11 +71,11 @@ export function reconcile(
   for (const step of ahead) {
     if (step.parent !== at || step.task === undefined || step.attempt === undefined)
       return { kind: "foreign", why: `commit ${step.commit} on the branch is not one of this run` };
-    if (!isPassed(step.task, step.attempt))
-      return {
-        kind: "foreign",
-        why: `commit ${step.commit} is of ${step.task}#${step.attempt}, which is not on its way to land`,
-      };
+    if (!isPassed(step.task, step.attempt)) {
+      const kind = step.commit === candidate && ahead.length === 1 ? "undo" : "foreign";
+      const of = `${step.task}#${step.attempt}`;
+      return { kind, why: `commit ${step.commit} is of ${of}, which is not on its way to land` };
+    }
     landings.push({ task: step.task, attempt: step.attempt, old: at, commit: step.commit, tree: step.tree });
     at = step.commit;
   }

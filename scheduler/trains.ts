@@ -1,15 +1,18 @@
 // One train per run: takes the first of the queue, lands it, takes the next, until none is left or the run is paused.
 // What the bus did to a task meanwhile (cancel) aborts its turn.
 
+import { setTimeout as delay } from "node:timers/promises";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { attemptLabel, integrationBranch } from "../schemas/ids.ts";
+import { attemptLabel, candidateRef, integrationBranch, integrationRef } from "../schemas/ids.ts";
 import type { Task } from "../schemas/task.ts";
 import { claimFile } from "./dirs.ts";
 import { readClaimNote } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import type { RunMirror } from "./mirror.ts";
 import { DETACH } from "./processes.ts";
 import { type ReconcileAnswer, reconcileRun } from "./reconcile.ts";
+import { heldLock, readRef } from "./refs.ts";
 import { isAway, settleFailed } from "./settle.ts";
 import { trainOrder } from "./train.ts";
 import { landOne, type Passenger } from "./train-runner.ts";
@@ -20,12 +23,17 @@ interface Train {
 }
 
 const MAX_WHY_CHARS = 1_000;
+/** Turns of one attempt that may end by trouble of ours. */
+const MAX_TURNS = 3;
+const TURN_PAUSE_MS = 1_000;
 
 export class Trains {
   readonly #kit: Kit;
   readonly #active = new Map<string, Train>();
   /** Turns that are over; the mirror may learn of it a moment later. */
   readonly #had = new Set<string>();
+  /** Turns that met trouble of ours and are to be taken again. */
+  readonly #turns = new Map<string, number>();
   /** Runs whose branch somebody else moved: what was found. */
   readonly halted = new Map<string, string>();
 
@@ -42,11 +50,22 @@ export class Trains {
    * whose branch cannot be looked at stands still by itself. Rejects only while the bus is away.
    */
   async begin(): Promise<void> {
-    for (const [run, { run: facts, underway }] of this.#kit.mirror.runs) {
-      if (underway.size === 0 || facts.paused) continue;
+    for (const [run, at] of this.#kit.mirror.runs) {
+      if (at.run.paused || !(await this.#mayBeAhead(run, at))) continue;
       const answer = await this.#look(run);
       if (answer.kind === "foreign") await this.#halt(run, answer.why);
     }
+  }
+
+  /** Something is on its way, or was when the scheduler ended and was cancelled since. */
+  async #mayBeAhead(run: string, { tasks, underway }: RunMirror): Promise<boolean> {
+    if (underway.size > 0) return true;
+    const isOff = ({ state, attempts }: Task) =>
+      state.name !== "passed" && attempts.at(-1)?.result === "passed";
+    // The branch of a run that is over is the person's to remove.
+    return (
+      [...tasks.values()].some(isOff) && (await readRef(this.#kit.control, integrationRef(run))) !== null
+    );
   }
 
   async #look(run: string): Promise<ReconcileAnswer> {
@@ -140,28 +159,69 @@ export class Trains {
   /** False: the bus is away, which is nobody's fault; the next tick with a bus takes the same turn again. */
   async #turn(passenger: Passenger): Promise<boolean> {
     const { kit, attempt, run } = passenger;
-    const label = attemptLabel(attempt.ref);
     try {
-      const landed = await landOne(passenger);
-      if (landed.kind !== "foreign") {
-        this.#had.add(label);
-        return true;
+      const landed = await landOne(passenger).catch(
+        (error: unknown) => ({ kind: "trouble", error }) as const,
+      );
+      switch (landed.kind) {
+        case "foreign":
+          await this.#mend(run.run);
+          break;
+        case "again":
+          await this.#again(passenger, landed.error);
+          break;
+        case "trouble":
+          await this.#trouble(passenger, landed.error);
+          break;
+        default:
+          this.#had.add(attemptLabel(attempt.ref));
       }
-      const answer = await this.#look(run.run);
-      if (answer.kind === "foreign") await this.#halt(run.run, answer.why);
       return true;
     } catch (error) {
-      const { aborted } = attempt.abort.signal;
-      if (isAway(error) && !aborted) {
-        kit.log.warn("the train waits for the bus", { ...attempt.ref, why: String(error) });
-        return false;
-      }
-      this.#had.add(label);
-      if (aborted) return true;
-      kit.log.error("landing met an error of ours", { ...attempt.ref, error: String(error) });
-      await settleFailed(kit, attempt, "infra", errorEvidence("landing", error));
-      return true;
+      if (!isAway(error)) throw error;
+      kit.log.warn("the train waits for the bus", { ...attempt.ref, why: String(error) });
+      return false;
     }
+  }
+
+  /** Brings branch and bus together, or pauses the run. True: they are as they were, nothing was found. */
+  async #mend(run: string): Promise<boolean> {
+    const answer = await this.#look(run);
+    if (answer.kind === "foreign") await this.#halt(run, answer.why);
+    return answer.kind === "same";
+  }
+
+  async #trouble(passenger: Passenger, error: unknown): Promise<void> {
+    const { attempt, run } = passenger;
+    const { aborted, reason } = attempt.abort.signal;
+    if (!aborted) return await this.#again(passenger, error);
+    this.#had.add(attemptLabel(attempt.ref));
+    // The turn may have ended anywhere; the next scheduler looks by itself.
+    if (reason !== DETACH) await this.#mend(run.run);
+  }
+
+  /**
+   * Trouble of ours with a task whose work is proven and kept: never settled before branch and bus are one, and the same
+   * turn again, so often. Then it is a lock that nobody gives back, for a person to see; or goes back as infra.
+   */
+  async #again(passenger: Passenger, error: unknown): Promise<void> {
+    if (isAway(error)) throw error;
+    const { kit, attempt, run } = passenger;
+    const label = attemptLabel(attempt.ref);
+    const turns = (this.#turns.get(label) ?? 0) + 1;
+    kit.log.error("landing met an error of ours", { ...attempt.ref, turns, error: String(error) });
+    if (!(await this.#mend(run.run))) return;
+    this.#turns.set(label, turns);
+    if (turns < MAX_TURNS) {
+      const { signal } = attempt.abort;
+      await delay(TURN_PAUSE_MS * turns, undefined, { signal }).catch(() => {});
+      return;
+    }
+    this.#turns.delete(label);
+    const lock = heldLock(kit.control, [integrationRef(run.run), candidateRef(run.run)]);
+    if (lock) return await this.#halt(run.run, `nothing can land while somebody holds ${lock}`);
+    this.#had.add(label);
+    await settleFailed(kit, attempt, "infra", errorEvidence("landing", error));
   }
 
   /** Nobody lands on a branch that somebody else moved; a person has to look at it. */

@@ -219,6 +219,7 @@ export const FAULT_POINTS = [
   "scheduler.publish.before-answer-request",
   "scheduler.publish.before-call",
   "scheduler.publish.before-name-landed",
+  "scheduler.reconcile.before-move-back",
   "scheduler.reconcile.before-tell-landing",
   "scheduler.ref.before-move",
   "scheduler.remove.before-first-try",

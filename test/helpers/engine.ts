@@ -7,8 +7,10 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { type BusClient, connectBus } from "../../bus/client/client.ts";
+import { FAULT_VARIABLE } from "../../bus/client/fault.ts";
 import { findBus, readToken } from "../../bus/client/find.ts";
 import type { Endpoint } from "../../bus/paths.ts";
+import type { FaultPoint } from "../../schemas/fault-points.ts";
 import type { Run, RunSpec, Task, TaskSpec } from "../../schemas/task.ts";
 import { isAlive, processesOf } from "./processes.ts";
 import { sh } from "./repo.ts";
@@ -45,6 +47,10 @@ export interface EngineWorld {
   ended(run: string, ms?: number): Promise<{ run: Run; task(id: string): Task }>;
   git(script: string): string;
   log(): string;
+  /** Whoever passes this point next dies there (bus/client/fault.ts); gives the file, which goes when it did. */
+  arm(point: FaultPoint): string;
+  /** Whether the point was passed by anybody. */
+  passed(point: FaultPoint): boolean;
 }
 
 /** `setup` runs in a fresh repository on branch main. */
@@ -64,6 +70,7 @@ export async function engineWorld(
     W: dir,
     HOME: dir,
     BUSBAR_CONFIG: join(dir, "config.json"),
+    [FAULT_VARIABLE]: join(dir, "faults"),
   };
   writeFileSync(env.BUSBAR_CONFIG, JSON.stringify(options.config ?? {}));
   const common = join(repo, ".git");
@@ -124,8 +131,20 @@ export async function engineWorld(
     },
     git: (script) => sh(repo, script),
     log: () => logOf("scheduler.log"),
+    ...faultsIn(join(dir, "faults")),
   };
   return world;
+}
+
+function faultsIn(dir: string): Pick<EngineWorld, "arm" | "passed"> {
+  return {
+    arm(point) {
+      const file = join(dir, point);
+      writeFileSync(file, "");
+      return file;
+    },
+    passed: (point) => existsSync(join(dir, "passed", point)),
+  };
 }
 
 async function kill({ child }: Program): Promise<void> {

@@ -56,3 +56,12 @@ test("a branch that somebody else moved, rewound or removed stops the run's trai
     "a gap between head and commit",
   );
 });
+
+test("the train's own candidate on the branch, whose task is off its way, goes back; nothing else does", () => {
+  const kind = (ahead: ReturnType<typeof step>[], candidate: string) =>
+    reconcile(A, ahead.at(-1)?.commit ?? A, ahead, onItsWay, candidate).kind;
+  assert.equal(kind([step(B, A, "other")], B), "undo");
+  assert.equal(kind([step(B, A, "other")], C), "foreign", "not what the train built last");
+  assert.equal(kind([step(B, A, "t1"), step(C, B, "other")], C), "foreign", "more than the train does");
+  assert.equal(kind([step(B, A)], B), "foreign", "no trailers of ours");
+});
