@@ -79,9 +79,7 @@ export async function engineWorld(
   const bus = start("bus/busd.js");
   const { found, person } = await meet(common, bus);
   t.after(() => finish(dir, world.person));
-  const logs = join(found.state_dir, "logs");
-  const logOf = (name: string) =>
-    existsSync(join(logs, name)) ? readFileSync(join(logs, name), "utf8") : "";
+  const logOf = (name: string) => read(join(found.state_dir, "logs", name));
   const world: EngineWorld = {
     dir,
     repo,
@@ -145,6 +143,10 @@ function faultsIn(dir: string): Pick<EngineWorld, "arm" | "passed"> {
     },
     passed: (point) => existsSync(join(dir, "passed", point)),
   };
+}
+
+function read(file: string): string {
+  return existsSync(file) ? readFileSync(file, "utf8") : "";
 }
 
 async function kill({ child }: Program): Promise<void> {

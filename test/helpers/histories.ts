@@ -1,9 +1,10 @@
 // Random histories for tests of the state: plans, and steps of people, schedulers and shims in whatever order.
 
+import assert from "node:assert/strict";
 import fc from "fast-check";
 import { claim, heartbeat, publishSnapshot, requestFiles } from "../../bus/state/decide-attempt.ts";
 import { approve, cancelTask, grantFiles, reject, retryTask } from "../../bus/state/decide-person.ts";
-import { cancelRun, pause, planHash, resume, submit } from "../../bus/state/decide-run.ts";
+import { cancelRun, pause, planHash, reportInto, resume, submit } from "../../bus/state/decide-run.ts";
 import { expireLease, land, retryDue, settle } from "../../bus/state/decide-settle.ts";
 import type { Draft } from "../../bus/state/draft.ts";
 import { CAUSES, type Cause, type TaskSpec } from "../../schemas/task.ts";
@@ -41,6 +42,7 @@ const WHATS = [
   "pause",
   "resume",
   "add",
+  "into",
 ] as const;
 const SIZE = 7;
 const id = (n: number) => `t${n % SIZE}`;
@@ -138,6 +140,15 @@ export function act(d: Draft, { what, task: number, n }: Step): unknown {
       return n < 3 ? pause(d, "r", "me") : undefined;
     case "resume":
       return resume(d, "r", "me");
+    case "into": {
+      // As the scheduler tells it once a run is through, and whatever else comes: the same again is one event.
+      const result = { run: "r", branch: "main", head: oid(n), moved: n % 2 === 0, why: n % 2 ? "w" : "" };
+      const { recorded } = reportInto(d, result);
+      assert.equal(reportInto(d, result).recorded, false, "the same again is nothing new");
+      const { into } = d.mustRun("r");
+      assert.deepEqual([into?.head, into?.moved, into?.why], [result.head, result.moved, result.why]);
+      return recorded;
+    }
     case "add": {
       const added = taskSpec(`new${n}`, { depends_on: [task] });
       return submit(d, { spec: runSpec("r", [added]), add_to: "r" }, "me", "-");
