@@ -53,8 +53,10 @@ const SHORT_PAUSE_MS = [10, 250] as const;
 const SHORT_SHARE = 0.25;
 const POINTS_EVERY_MS = 50;
 const LOOK_EVERY_MS = 150;
-/** A plan in peace ends within this, on a slow machine. */
-const PLAN_LIMIT_MS = 240_000;
+/** Something of a plan moves within this, on a slow machine; killing may have its whole length more. */
+const STILL_LIMIT_MS = 120_000;
+/** A plan that moves for ever does not end either. */
+const PLAN_LIMIT_MS = 900_000;
 const SETTLE_MS = 20_000;
 
 export async function torture(options: Options): Promise<Tally> {
@@ -170,10 +172,17 @@ async function untilEnded(
   state: { tasks: readonly Task[]; run?: Run },
 ): Promise<void> {
   const limit = performance.now() + PLAN_LIMIT_MS;
+  let moved = performance.now();
+  let before = "";
   while (!(state.tasks.length > 0 && state.tasks.every((task) => isOver(task)))) {
     if (performance.now() > limit) throw new Error(`the plan did not end within ${PLAN_LIMIT_MS / 1000} s`);
     const seen = await person.look(run);
     if (seen) Object.assign(state, seen);
+    const now = state.tasks.map((task) => task.state_version).join(" ");
+    if (now !== before) moved = performance.now();
+    before = now;
+    if (performance.now() - moved > STILL_LIMIT_MS)
+      throw new Error(`nothing of the plan moved for ${STILL_LIMIT_MS / 1000} s`);
     await delay(LOOK_EVERY_MS);
   }
 }
