@@ -138,7 +138,8 @@ async function main(argv: string[]): Promise<void> {
     life: randomBytes(4).toString("hex"),
     idleExitMs: words.idleExitMs ?? config.idle_exit_ms,
     maxConnections: clientsAtOnce(),
-    openStore: (dir) => Store.open({ dir, clock: systemClock, log, anchor: gitAnchor(paths.common) }),
+    openStore: (dir) =>
+      Store.open({ dir, clock: systemClock, log, anchor: gitAnchor(paths.common), keep: config.audit }),
     methods: (store) =>
       makeMethods({
         store,

@@ -88,6 +88,26 @@ export interface WorkerAnswer {
   seq: number;
 }
 
+/** Records that were lost, once and for all; the journal goes on behind them. */
+export interface Gap {
+  from: number;
+  to: number;
+  /** When it was found. */
+  at: string;
+  why: string;
+}
+
+/** The oldest records, which the configuration's `audit` did not keep. */
+export interface Removed {
+  /** Records 1 to this one. */
+  to: number;
+  /** When the newest of them was written. */
+  newest: string;
+  /** When they were removed the last time, and by which rule. */
+  at: string;
+  rule: string;
+}
+
 /** `ok` is false for every fault that is named beside it. */
 export interface VerifyAnswer {
   ok: boolean;
@@ -100,8 +120,9 @@ export interface VerifyAnswer {
     line: number;
     why: string;
   };
-  /** Records that were lost, once and for all; the journal goes on behind them. */
-  gaps?: { from: number; to: number; at: string; why: string }[];
+  gaps?: Gap[];
+  /** Not a fault: the proof begins behind them, and so does the replay, with the sealed state that they led to. */
+  removed?: Removed;
   /** Anchors of the journal in the repository, and how many of them it holds; absent where they cannot be read. */
   anchors?: { held: number; newest?: { seq: number; at: string } };
   /**

@@ -48,6 +48,23 @@ export const Config = z
       .strictObject({ name: z.string().min(1), email: z.string().min(1) })
       .default({ name: "busbar", email: "busbar@localhost" })
       .describe("Who the scheduler's commits are by; never the user's signing key"),
+    audit: z
+      .strictObject({
+        keep_days: z
+          .number()
+          .positive()
+          .optional()
+          .describe("Closed files whose newest record is older than this are removed"),
+        keep_bytes: z
+          .int()
+          .min(0)
+          .optional()
+          .describe("The oldest closed files are removed while all together are larger than this"),
+      })
+      .default({})
+      .describe(
+        "How much of the audit log is kept, in whole files of 64 MB before packing; all of it where nothing is said",
+      ),
     env: EnvSpec.default({ pass: [], set: {}, secret: [] }).describe(
       "For every agent and check, beside the plan's own",
     ),

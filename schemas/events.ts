@@ -85,7 +85,9 @@ export type BusEvent =
       why: string;
       used: Record<string, number>;
       state?: unknown[];
-    };
+    }
+  /** The configuration's `audit` does not keep records `from` to `to` any more: their files go after this is durable. */
+  | { type: "journal.removed"; from: number; to: number; rule: string };
 
 export interface NewTask {
   spec: TaskSpec;

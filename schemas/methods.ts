@@ -5,9 +5,11 @@ import { z } from "zod";
 import type {
   ClaimAnswer,
   FileAnswer,
+  Gap,
   HelloAnswer,
   ListAnswer,
   Ping,
+  Removed,
   RunSummary,
   VerifyAnswer,
   WorkerAnswer,
@@ -256,7 +258,7 @@ export const METHODS = {
     idempotent: true,
     reads: false,
   }),
-  list_runs: method<{ runs: RunSummary[] }>()({
+  list_runs: method<{ runs: RunSummary[]; gaps?: Gap[] }>()({
     roles: ["person", "scheduler"],
     params: none,
     idempotent: true,
@@ -329,7 +331,7 @@ export const METHODS = {
     idempotent: false,
     reads: true,
   }),
-  query_audit: method<{ records: JournalRecord[]; next?: number }>()({
+  query_audit: method<{ records: JournalRecord[]; next?: number; removed?: Removed }>()({
     roles: ["person"],
     params: z.strictObject({
       run: Id.optional(),

@@ -20,6 +20,7 @@ export function peopleHandlers(deps: Deps): Handlers {
     },
     list_runs: () => ({
       runs: [...store.view.runs()].map((run) => runSummary(run, store.view.tasks(run.run))),
+      ...(store.gaps.length > 0 && { gaps: [...store.gaps] }),
     }),
     get_run: (_ctx, p) => getRun(store, p.run),
     list_tasks: (_ctx, p) => ({ tasks: listTasks(store, p.run, p.states) }),

@@ -16,6 +16,7 @@ export function applyEvent(layer: Layer, draft: EventDraft, at: string): number 
   switch (event.type) {
     case "worker.registered":
     case "worker.gone":
+    case "journal.removed":
       return undefined; // a worker lives as long as its connection; nothing to keep
     case "journal.gap":
       passOver(layer, event.used);

@@ -1,5 +1,6 @@
 // The committed state: the lowest layer, with the read sets of attempts at work.
 
+import type { Gap } from "../../schemas/answers.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import { taskKey } from "../../schemas/ids.ts";
 import type { Task } from "../../schemas/task.ts";
@@ -10,6 +11,13 @@ const NOTHING: ReadonlyMap<string, string> = new Map();
 export class Base extends Layer {
   /** Task -> attempt -> path -> object id ("" where nothing was there). */
   readonly reads = new Map<string, Map<number, Map<string, string>>>();
+
+  /** Parts of the journal that are lost, in order. */
+  readonly gaps: Gap[] = [];
+
+  noteGap({ from, to, why }: Omit<Gap, "at">, at: string): void {
+    this.gaps.push({ from, to, at, why });
+  }
 
   override readSet(run: string, task: string, attempt: number): ReadonlyMap<string, string> {
     return this.reads.get(taskKey(run, task))?.get(attempt) ?? NOTHING;

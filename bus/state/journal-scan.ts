@@ -48,7 +48,11 @@ const LINES_AT_ONCE = 400;
 
 /** Goes through the journal from a place on; `onLine` gets every good line, in order. Reads only. */
 export async function scan(job: Job): Promise<Scan> {
-  const segments = await listSegments(job.disk, job.dir);
+  // Files before the beginning do not count any more, they may go at any moment.
+  const fromStart = job.from.segment === 0;
+  const segments = (await listSegments(job.disk, job.dir)).filter(
+    ({ first }) => !fromStart || first > job.from.seq,
+  );
   const at = await startSegment(job, segments);
   if ("why" in at) return { end: job.from, records: 0, damage: at };
   let state: Scan = { end: job.from, records: 0 };
@@ -56,7 +60,7 @@ export async function scan(job: Job): Promise<Scan> {
   const mayBeTorn = job.until === undefined;
   for (const [i, segment] of segments.entries()) {
     if (i < at.index) continue;
-    const resumed = i === at.index && job.from.seq > 0;
+    const resumed = i === at.index && !fromStart;
     const offset = resumed ? job.from.offset : 0;
     const lines = resumed ? job.from.lines : 0;
     if (!resumed && segment.first !== state.end.seq + 1 && !(await beginsWithGap(job, segment, state.end))) {
@@ -130,7 +134,7 @@ async function* linesOnward(disk: Disk, segments: Segment[], offset: number): As
 /** Which segment to begin with; damage when the place is not in the journal (its tail is missing). */
 async function startSegment(job: Job, segments: Segment[]): Promise<{ index: number } | Damage> {
   const { from, disk } = job;
-  if (from.seq === 0) return { index: 0 };
+  if (from.segment === 0) return { index: 0 };
   const path = segmentPath(job.dir, from.segment);
   const missing = (why: string): Damage => ({
     kind: "cut",

@@ -13,8 +13,11 @@
 //    that were noted stay, up to a bound, for the next try. A refused change comes back only if the bus dies before it
 //    could be cut off; then it is there whole.
 
+import type { Removed } from "../../schemas/answers.ts";
 import type { BusbarError } from "../../schemas/errors.ts";
-import type { JournalRecord } from "../../schemas/events.ts";
+import type { BusEvent, JournalRecord } from "../../schemas/events.ts";
+import type { Base } from "./base.ts";
+import type { Keep } from "./outlived.ts";
 
 /** A record before it has its place. */
 export type Unplaced = Omit<JournalRecord, "v" | "seq">;
@@ -76,6 +79,22 @@ export interface ReadHint {
   until?: string;
 }
 
+/** Where the oldest records were removed: what begins instead (beginning.ts). */
+export interface Beginning {
+  removed: Removed;
+  /** Before the first record that is there. */
+  place: Position;
+  /** Puts the state at that place into an empty one. */
+  fill(base: Base): void;
+}
+
+/** What is to be kept, and how it is recorded that something goes: fulfilled with the time of that record, once it is durable. */
+export interface Retire {
+  keep: Keep;
+  now(): number;
+  record(event: Extract<BusEvent, { type: "journal.removed" }>): Promise<string>;
+}
+
 /** What `verify` found. */
 export interface Proof {
   records: number;
@@ -99,10 +118,21 @@ export interface Journal {
   readFrom(seq: number, hint?: ReadHint): AsyncIterable<JournalRecord[]>;
   /** The same, newest first, from the one before `seq` on. */
   readBack(seq: number, hint?: ReadHint): AsyncIterable<JournalRecord[]>;
-  /** A start needs nothing that lies before this place any more: closed files may be packed. In the background. */
-  tidy(before: Position): Promise<void>;
-  /** Proves the chain of all that was written when called; `onRecord` gets every good record on the way. */
-  verify(onRecord?: (record: JournalRecord, mac: string) => void): Promise<Proof>;
+  /** The oldest records, where they were removed. */
+  readonly removed: Removed | undefined;
+  /**
+   * A start needs nothing that lies before this place any more: closed files may be packed, and go where `retire` does
+   * not keep them. In the background.
+   */
+  tidy(before: Position, retire?: Retire): Promise<void>;
+  /**
+   * Proves the chain of all that was written when called; `onRecord` gets every good record on the way, `onBeginning`
+   * before them the state to begin with, where the oldest were removed.
+   */
+  verify(
+    onRecord?: (record: JournalRecord, mac: string) => void,
+    onBeginning?: (beginning: Beginning) => void,
+  ): Promise<Proof>;
   /** Waits until `position` at the time of the call is on the disk, calls and all; gives that place. */
   durable(): Promise<Position>;
   /** Waits for what is queued, then gives the files back. */

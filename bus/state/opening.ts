@@ -1,5 +1,5 @@
-// How far the journal can be believed when it is opened: from the checkpoint on where it is large, all of it where it
-// is small or where the checkpoint's place is not in it.
+// How far the journal can be believed when it is opened: from the checkpoint on where it is large, all of it (from `start` on,
+// its beginning) where it is small or where the checkpoint's place is not in it.
 
 import type { Position } from "./journal.ts";
 import { type Scan, type ScanPorts, START, scan } from "./journal-scan.ts";
@@ -12,17 +12,18 @@ export async function proveStart(
   ports: ScanPorts,
   checkpoint: Position | undefined,
   onLine: (line: Buffer, mac: string) => void,
+  start = START,
 ): Promise<Scan> {
-  if (!checkpoint) return scan({ ...ports, from: START, onLine });
+  if (!checkpoint) return scan({ ...ports, from: start, onLine });
   if (!(await isSmall(ports))) {
     const found = await scan({ ...ports, from: checkpoint, onLine });
     const absent = found.damage?.kind === "cut" && found.end === checkpoint;
     if (!absent) return found;
   }
-  let macThere: string | undefined;
+  let macThere = start.seq === checkpoint.seq ? start.mac : undefined;
   const found = await scan({
     ...ports,
-    from: START,
+    from: start,
     onLine: (line, mac) => {
       if (seqOf(line) === checkpoint.seq) macThere = mac;
       onLine(line, mac);

@@ -1,5 +1,6 @@
 // Questions to the audit log, answered from the journal with bounded memory.
 
+import type { Removed } from "../../schemas/answers.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import type { Parsed } from "../../schemas/methods.ts";
 import type { Journal, ReadHint } from "./journal.ts";
@@ -11,6 +12,7 @@ export interface AuditPage {
   records: JournalRecord[];
   /** There may be more: ask again with `after_seq` set to this. With `newest` it means: older than this. */
   next?: number;
+  removed?: Removed;
 }
 
 /** What a subscriber wants. */
@@ -28,6 +30,7 @@ export async function queryAudit(journal: Journal, filter: AuditFilter): Promise
   const pages = filter.newest
     ? journal.readBack(filter.after_seq ?? Number.POSITIVE_INFINITY, hint)
     : journal.readFrom(filter.after_seq ?? 0, hint);
+  const { removed } = journal;
   const records: JournalRecord[] = [];
   for await (const page of pages) {
     for (const record of page) {
@@ -36,7 +39,7 @@ export async function queryAudit(journal: Journal, filter: AuditFilter): Promise
       records.push(record);
     }
   }
-  return { records };
+  return { records, ...(removed && { removed }) };
 }
 
 /** Rarest first: the first needle decides how much is looked at. */

@@ -7,20 +7,22 @@
 //    damage: JOURNAL_DAMAGED, nothing is guessed.
 
 import { join } from "node:path";
-import { BusbarError, isCode } from "../../schemas/errors.ts";
+import { isCode } from "../../schemas/errors.ts";
 import type { AnyEvent, JournalRecord } from "../../schemas/events.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
 import { AnchorCheck, type AnchorPoint, type AnchorPort, readAnchors } from "./anchor.ts";
 import { applyEvent } from "./apply.ts";
 import { Base } from "./base.ts";
-import { fill, loadCheckpoint, type RunDoc, runDoc } from "./checkpoint.ts";
+import { readBeginning } from "./beginning.ts";
+import { loadCheckpoint, runDoc } from "./checkpoint.ts";
 import type { Disk } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
 import { type Missing, type RepairNote, readRepairNote, repairNotePath, usedAttempts } from "./gap.ts";
-import type { Position } from "./journal.ts";
+import type { Beginning, Position } from "./journal.ts";
 import { loadKey } from "./key.ts";
-import { listSegments, segmentPath } from "./segments.ts";
+import { replay } from "./replay.ts";
+import { segmentPath } from "./segments.ts";
 
 export interface Recovered {
   base: Base;
@@ -56,14 +58,26 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   await disk.mkdir(dir);
   const journalDir = join(dir, "journal");
   const fresh =
-    (await listSegments(disk, journalDir)).length === 0 &&
-    (await disk.list(join(dir, "checkpoint"))).length === 0;
+    (await disk.list(journalDir)).length === 0 && (await disk.list(join(dir, "checkpoint"))).length === 0;
   const key = await loadKey(disk, dir, fresh);
-  const { base, checkpoint } = await fromCheckpoint(ports, key);
+  const beginning = await readBeginning({
+    disk,
+    dir: journalDir,
+    key,
+    monotonic: () => clock.monotonic(),
+  }).catch((error: unknown) => {
+    if (isCode(error, "STATE_TOO_NEW")) throw error;
+    log.warn("the beginning of the journal cannot be read; it explains no missing file", {
+      why: String(error),
+    });
+    return undefined;
+  });
+  const { base, checkpoint } = await fromCheckpoint(ports, key, beginning);
   const anchors = await anchorsOf(ports, key);
   if (checkpoint) anchors.see(checkpoint.position.seq, checkpoint.position.mac);
   const docs = checkpoint?.seqOf ?? new Map<string, number>();
-  const dirty = new Set<string>();
+  // What does not come from documents must become some.
+  const dirty = new Set<string>(checkpoint ? [] : base.runTable.keys());
   let replayed = 0;
   const onRecord = (record: JournalRecord, mac: string) => {
     const { run, seq } = record;
@@ -80,6 +94,7 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     checkpoint?.position,
     onRecord,
     Math.max(rests, anchors.newest?.seq ?? 0, repaired?.to ?? 0),
+    beginning,
   );
   if (journal.missing) {
     const why = whyMissing(journal.missing, rests, anchors.newest, repaired);
@@ -140,6 +155,7 @@ async function recordGap(
     journal.append({ records: [record], durable: true, written: () => resolve(), failed });
   });
   applyEvent(base, { event }, record.ts);
+  base.noteGap(gap, record.ts);
   log.warn(`records ${gap.from} to ${gap.to} of the journal are missing; it goes on behind them`, {
     ...gap,
     used,
@@ -159,45 +175,24 @@ async function anchorsOf({ anchor, log }: RecoveryPorts, key: Buffer): Promise<A
   }
 }
 
-async function fromCheckpoint({ disk, dir, clock, log }: RecoveryPorts, key: Buffer) {
+/** Where there is none that is of use: the state that the journal begins with. */
+async function fromCheckpoint(
+  { disk, dir, clock, log }: RecoveryPorts,
+  key: Buffer,
+  beginning: Beginning | undefined,
+) {
   const base = new Base();
   try {
     const ports = { disk, dir: join(dir, "checkpoint"), key, monotonic: () => clock.monotonic() };
-    return { base, checkpoint: await loadCheckpoint(ports, base) };
+    const checkpoint = await loadCheckpoint(ports, base);
+    if (checkpoint && checkpoint.position.seq >= (beginning?.place.seq ?? 0)) return { base, checkpoint };
+    if (checkpoint)
+      log.warn("the checkpoint is older than the journal's beginning; the whole journal is replayed");
   } catch (error) {
     if (isCode(error, "STATE_TOO_NEW")) throw error;
     log.warn("the checkpoint cannot be read; the whole journal is replayed", { why: String(error) });
-    return { base: new Base(), checkpoint: undefined };
   }
-}
-
-/** Puts one record into `base`; true when it changed something. */
-export function replay(base: Base, record: JournalRecord): boolean {
-  if (record.kind === "access") return base.noteRead(record);
-  const { run, task, attempt, event, ts, seq } = record;
-  if (!event) return false;
-  let version: number | undefined;
-  if (event.type === "journal.gap") for (const doc of event.state ?? []) fill(base, doc as RunDoc);
-  try {
-    const target = { ...(run !== undefined && { run }), ...(task !== undefined && { task }) };
-    version = applyEvent(base, { ...target, ...(attempt !== undefined && { attempt }), event }, ts);
-  } catch (error) {
-    throw notFollowing(record, String(error));
-  }
-  if (version !== record.state_version) {
-    throw notFollowing(record, `it leads to state_version ${version}, not ${record.state_version}`);
-  }
-  if (run !== undefined && task !== undefined) {
-    const after = base.task(run, task);
-    if (after) base.trimReads(after);
-  }
-  return seq > 0;
-}
-
-function notFollowing(record: JournalRecord, why: string): BusbarError {
-  return new BusbarError(
-    "JOURNAL_DAMAGED",
-    `record ${record.seq} (${record.event?.type} of ${record.run}/${record.task}) does not follow from those before it: ${why}`,
-    { seq: record.seq, why },
-  );
+  const empty = new Base();
+  beginning?.fill(empty);
+  return { base: empty, checkpoint: undefined };
 }

@@ -8,6 +8,7 @@
 import { basename, join } from "node:path";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import { Base } from "./base.ts";
+import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import { type Disk, readAt, writeAll } from "./disk.ts";
 import { isErrno } from "./errno.ts";
@@ -50,12 +51,15 @@ export async function lookAtDamage({ disk, dir, monotonic }: RepairPorts): Promi
   ).catch(
     () => undefined, // the start passes over it, too
   );
-  const found = await proveStart({ disk, dir: journal, key }, checkpoint?.position, () => {});
+  const beginning = await readBeginning({ disk, dir: journal, key, monotonic }).catch(() => undefined);
+  const from = beginning?.place;
+  const rests = checkpoint && checkpoint.position.seq >= (from?.seq ?? 0) ? checkpoint.position : undefined;
+  const found = await proveStart({ disk, dir: journal, key }, rests, () => {}, from);
   const { damage, end } = found;
   if (!damage) return undefined;
   if (damage.kind === "replaced") return { damage, end, to: end.seq, lines: 0, state: "replay" };
   const behind = await countBehind(disk, journal, end);
-  const newer = checkpoint !== undefined && checkpoint.position.seq > end.seq;
+  const newer = rests !== undefined && rests.seq > end.seq;
   return { damage, end, ...behind, state: newer ? "checkpoint" : "replay" };
 }
 

@@ -4,9 +4,9 @@
 // with it every change that was decided on it: nothing happened. Reads see `base` only.
 
 import { join } from "node:path";
-import type { VerifyAnswer } from "../../schemas/answers.ts";
+import type { Gap, VerifyAnswer } from "../../schemas/answers.ts";
 import { BusbarError, ioError } from "../../schemas/errors.ts";
-import type { JournalRecord } from "../../schemas/events.ts";
+import type { AnyEvent, JournalRecord } from "../../schemas/events.ts";
 import { CHECKPOINT_EVERY_EVENTS } from "../../schemas/limits.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
 import { Anchorer, type AnchorPort } from "./anchor.ts";
@@ -14,8 +14,9 @@ import type { Base } from "./base.ts";
 import { takeCheckpoint } from "./checkpoint.ts";
 import { type Disk, systemDisk } from "./disk.ts";
 import { Draft } from "./draft.ts";
-import type { Journal, Unplaced } from "./journal.ts";
+import type { Journal, Position, Unplaced } from "./journal.ts";
 import { type IndexedView, Layer } from "./layer.ts";
+import type { Keep } from "./outlived.ts";
 import { PackedFault } from "./packed.ts";
 import { type AuditFilter, type AuditPage, queryAudit, recordsAfter, type StreamFilter } from "./query.ts";
 import { recover } from "./recovery.ts";
@@ -38,6 +39,8 @@ export interface StorePorts {
   segmentBytes?: number;
   /** Where the head of the journal is anchored; absent: nowhere. */
   anchor?: AnchorPort;
+  /** How much of the journal is kept; absent: all of it. */
+  keep?: Keep;
 }
 
 export class Store implements StateStore {
@@ -77,8 +80,9 @@ export class Store implements StateStore {
         throw asStorage("opening the state", ports.dir, error);
       },
     );
-    if (checkpoint) void journal.tidy(checkpoint);
-    return new Store({ ...ports, disk }, base, journal, key, dirty, docs, replayed);
+    const store = new Store({ ...ports, disk }, base, journal, key, dirty, docs, replayed);
+    if (checkpoint) store.tidy(checkpoint);
+    return store;
   }
 
   get view(): IndexedView {
@@ -86,6 +90,10 @@ export class Store implements StateStore {
   }
   get seq(): number {
     return this.journal.position.seq;
+  }
+  /** Parts of the journal that are lost. */
+  get gaps(): readonly Gap[] {
+    return this.base.gaps;
   }
   get degraded(): string | undefined {
     return this.journal.failure;
@@ -294,7 +302,7 @@ export class Store implements StateStore {
       await write();
       this.dueAbove = 0;
       this.anchorer?.want();
-      void this.journal.tidy(position);
+      this.tidy(position);
       this.counters.checkpoints += 1;
       this.counters.checkpoint_ms += clock.monotonic() - began;
     } catch (error) {
@@ -305,6 +313,20 @@ export class Store implements StateStore {
         why: error instanceof BusbarError ? error.message : String(error),
       });
     }
+  }
+
+  private tidy(position: Position): void {
+    const { keep, clock } = this.ports;
+    const retire = keep && {
+      keep,
+      now: () => clock.now(),
+      record: (event: AnyEvent) =>
+        this.change({ actor: "bus" }, (d) => {
+          d.emit({}, event);
+          return d.at;
+        }),
+    };
+    void this.journal.tidy(position, retire);
   }
 
   /** Writes what waits, then a last checkpoint. Changes after this are refused with SHUTTING_DOWN. */

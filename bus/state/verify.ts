@@ -2,12 +2,12 @@
 // put through the reducer again: they must lead to the state that the bus answers from.
 
 import { isDeepStrictEqual } from "node:util";
-import type { VerifyAnswer } from "../../schemas/answers.ts";
+import type { Gap, Removed, VerifyAnswer } from "../../schemas/answers.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import { AnchorCheck, type AnchorPort, readAnchors } from "./anchor.ts";
 import { Base } from "./base.ts";
-import type { Journal } from "./journal.ts";
-import { replay } from "./recovery.ts";
+import type { Beginning, Journal } from "./journal.ts";
+import { replay } from "./replay.ts";
 
 /** Newest anchors that are compared. */
 const ANCHORS = 10_000;
@@ -27,14 +27,21 @@ export async function verifyJournal({ journal, base, key, anchor }: VerifyParts)
   const live = new Base();
   live.absorb(base);
   const again = new Replayed();
-  const gaps: NonNullable<VerifyAnswer["gaps"]> = [];
-  const { records, end, damage } = await journal.verify((record, mac) => {
+  const gaps: Gap[] = [];
+  let removed: Removed | undefined;
+  const onRecord = (record: JournalRecord, mac: string) => {
     anchors?.see(record.seq, mac);
     if (record.event?.type === "journal.gap") {
       const { from, to, why } = record.event;
       gaps.push({ from, to, at: record.ts, why });
     }
     again.take(record);
+  };
+  const { records, end, damage } = await journal.verify(onRecord, (beginning) => {
+    removed = beginning.removed;
+    again.beginWith(beginning);
+    gaps.push(...again.gaps);
+    anchors?.see(beginning.place.seq, beginning.place.mac);
   });
   const bad = damage ?? anchors?.fault(end);
   const newest = anchors?.newest;
@@ -43,6 +50,7 @@ export async function verifyJournal({ journal, base, key, anchor }: VerifyParts)
     ok: bad === undefined && differs === undefined && gaps.length === 0,
     records,
     ...(gaps.length > 0 && { gaps }),
+    ...(removed && { removed }),
     ...(bad && { first_bad: bad }),
     ...(anchors && {
       anchors: { held: anchors.held, ...(newest && { newest: { seq: newest.seq, at: newest.at } }) },
@@ -64,6 +72,14 @@ async function anchorsOf(key: Buffer, port: AnchorPort): Promise<AnchorCheck | u
 class Replayed {
   readonly #base = new Base();
   #fault: string | undefined;
+
+  get gaps(): readonly Gap[] {
+    return this.#base.gaps;
+  }
+
+  beginWith(beginning: Beginning): void {
+    beginning.fill(this.#base);
+  }
 
   take(record: JournalRecord): void {
     if (this.#fault !== undefined || record.kind !== "event") return;

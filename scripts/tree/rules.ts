@@ -35,7 +35,7 @@ export const PRODUCT = ["schemas/", "bus/", "shim/", "scheduler/"] as const;
 /** Each outside package and its home: one file or one folder (benches may measure it as a peer). */
 export const PACKAGES: ReadonlyMap<string, readonly string[]> = new Map([
   ["json-rpc-2.0", ["bus/wire/rpc.ts"]],
-  ["lowdb", ["bus/state/checkpoint.ts", "scripts/bench/"]],
+  ["lowdb", ["bus/state/checkpoint.ts", "bus/state/durable-document.ts", "scripts/bench/"]],
   ["isomorphic-git", ["bus/blob-hash.ts"]],
   ["execa", ["bus/git/", "scheduler/launch.ts"]],
   ["pidusage", ["scheduler/usage.ts"]],

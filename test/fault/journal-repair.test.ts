@@ -56,6 +56,8 @@ test("case 69: damage in the middle stops the start; repair says what goes, asks
     verified.out,
     /not whole: .*lost for ever:\n {2}records 5 to \d+, found missing on .*: record 5 was found changed/,
   );
+  const shown = await world.busctl(["tasks", "--run", "r"]);
+  assert.match(shown.out, /^records 5 to \d+ of the audit log are lost/);
   const running = await world.busctl(["repair", "--yes"]);
   assert.equal(running.code, 2);
   assert.match(running.err, /a bus runs/);

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Base } from "../../bus/state/base.ts";
 import { planHash, submit } from "../../bus/state/decide-run.ts";
-import { replay } from "../../bus/state/recovery.ts";
+import { replay } from "../../bus/state/replay.ts";
 import type { Store } from "../../bus/state/store.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
 import { FaultyDisk } from "../helpers/faulty-disk.ts";

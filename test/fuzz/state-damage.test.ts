@@ -8,7 +8,7 @@ import fc from "fast-check";
 import type { AnchorPort } from "../../bus/state/anchor.ts";
 import { Base } from "../../bus/state/base.ts";
 import { pause } from "../../bus/state/decide-run.ts";
-import { replay } from "../../bus/state/recovery.ts";
+import { replay } from "../../bus/state/replay.ts";
 import type { Store } from "../../bus/state/store.ts";
 import { isCode } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";

@@ -11,7 +11,7 @@ import { Base } from "../../bus/state/base.ts";
 import { isDone, openDeps } from "../../bus/state/cascade.ts";
 import { Draft } from "../../bus/state/draft.ts";
 import type { IndexedView } from "../../bus/state/layer.ts";
-import { replay } from "../../bus/state/recovery.ts";
+import { replay } from "../../bus/state/replay.ts";
 import type { Store } from "../../bus/state/store.ts";
 import { BusbarError } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";

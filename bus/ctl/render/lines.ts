@@ -50,6 +50,8 @@ function runWords(event: AnyEvent): string | undefined {
       return `scheduler ${event.worker} is gone`;
     case "journal.gap":
       return `records ${event.from} to ${event.to} of the journal are lost: ${event.why}`;
+    case "journal.removed":
+      return `records ${event.from} to ${event.to} of the audit log are not kept any more: ${event.rule}`;
     default:
       return undefined;
   }

@@ -2,7 +2,7 @@
 // last records, in the order in which things happened.
 
 import type { JournalRecord } from "../../../schemas/events.ts";
-import type { Params } from "../../../schemas/methods.ts";
+import type { Params, Result } from "../../../schemas/methods.ts";
 import { type Address, checkId, resolveRun, resolveTask } from "../address.ts";
 import { busGone } from "../connect.ts";
 import { type Args, type Bus, type Ctx, usage } from "../context.ts";
@@ -10,6 +10,7 @@ import { EXIT } from "../exit-codes.ts";
 import { auditHeading, auditLine } from "../render/lines.ts";
 
 type Query = Params<"query_audit">;
+type Removed = NonNullable<Result<"query_audit">["removed"]>;
 
 const DEFAULT_LIMIT = 1_000;
 /** Greetings of every client: recorded like all else, but for a person noise unless asked for by name. */
@@ -102,6 +103,7 @@ async function pages(
       ...(before === undefined ? {} : { after_seq: before }),
     });
     found.push(...answer.records.filter((record) => isShown(ctx, query, record)).slice(0, left));
+    if (answer.next === undefined) sayRemoved(ctx, query, answer.removed);
     if (answer.next === undefined || answer.records.length === 0) break;
     before = answer.next;
   }
@@ -110,6 +112,15 @@ async function pages(
   for (const record of found) await show(ctx, record);
   const last = found.at(newest ? 0 : -1);
   return last?.seq;
+}
+
+/** Said where the answer reaches to the oldest record, and older ones could belong to it. */
+function sayRemoved(ctx: Ctx, query: Query, removed: Removed | undefined): void {
+  if (!removed || (query.since !== undefined && query.since > removed.newest)) return;
+  const { to, newest, at, rule } = removed;
+  ctx.io.err(
+    `records 1 to ${to}, the newest of ${newest}, were removed on ${at} (${rule}) and are not searched\n`,
+  );
 }
 
 function hidesGreetings(ctx: Ctx, query: Query): boolean {

@@ -1,7 +1,8 @@
 // `tasks`: the table, one task, or the audit log. Starts nothing; when the bus does not run that is said
 // within 2 s with exit code 3 (case 62).
 
-import type { RunSummary } from "../../../schemas/methods.ts";
+import type { Gap, RunSummary } from "../../../schemas/answers.ts";
+
 import { byInterest, isLive, parseAddress, resolveRun, resolveTask } from "../address.ts";
 import { ping } from "../connect.ts";
 import { type Args, type Bus, type Ctx, say, sayJson, usage } from "../context.ts";
@@ -31,7 +32,8 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
       await oneTask(ctx, bus, address);
       return EXIT.ok;
     }
-    await table(ctx, bus, await chosen(bus, args.text("run")));
+    const { gaps = [] } = await bus.call("list_runs", {});
+    await table(ctx, bus, await chosen(bus, args.text("run")), gaps);
     return EXIT.ok;
   } finally {
     bus.close();
@@ -54,7 +56,7 @@ async function chosen(bus: Bus, name: string | undefined): Promise<RunSummary[]>
   return live.length > 0 ? live : ordered.slice(0, 1);
 }
 
-async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[]): Promise<void> {
+async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[], gaps: readonly Gap[]): Promise<void> {
   const { degraded } = await ping(bus, 5_000);
   const all = [];
   for (const summary of runs) {
@@ -65,10 +67,15 @@ async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[]): Promise<v
     await sayJson(ctx, {
       degraded: degraded ?? null,
       runs: all.map(({ summary, tasks }) => ({ ...summary, tasks: tasks.map(taskJson) })),
+      ...(gaps.length > 0 && { gaps }),
     });
     return;
   }
   if (degraded !== undefined) await say(ctx, ctx.p.red(`! ${degraded}; nothing new starts until it can`));
+  for (const { from, to, at } of gaps) {
+    const line = `records ${from} to ${to} of the audit log are lost, found on ${at.slice(0, 10)}; busctl verify says more`;
+    await say(ctx, ...wrap(line, ctx.io.columns()).map((part) => ctx.p.yellow(part)));
+  }
   if (all.length === 0) await say(ctx, "no run yet; `busctl run plan.yaml` starts one");
   for (const [i, { summary, tasks }] of all.entries()) {
     if (i > 0) await say(ctx, "");

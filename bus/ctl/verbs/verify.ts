@@ -18,7 +18,10 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
 /** Every record is proven and replayed: a million of them take some ten seconds. */
 const VERIFY_TIMEOUT_MS = 30 * 60_000;
 
-function lines({ p }: Ctx, { records, first_bad: bad, gaps, anchors, replay }: VerifyAnswer): string[] {
+function lines(
+  { p }: Ctx,
+  { records, first_bad: bad, gaps, removed, anchors, replay }: VerifyAnswer,
+): string[] {
   const said: string[] = [];
   if (bad) {
     said.push(
@@ -33,6 +36,12 @@ function lines({ p }: Ctx, { records, first_bad: bad, gaps, anchors, replay }: V
     );
   for (const { from, to, at, why } of gaps ?? [])
     said.push(`  records ${from} to ${to}, found missing on ${at}: ${why}`);
+  if (removed) {
+    const { to, at, rule } = removed;
+    said.push(
+      `  records 1 to ${to} were removed by retention on ${at} (${rule}); what is proven begins with record ${to + 1}`,
+    );
+  }
   if (anchors?.newest)
     said.push(
       `  ${plural(anchors.held, "anchor")} in the repository found in it, the newest at record ${anchors.newest.seq} of ${anchors.newest.at}`,
