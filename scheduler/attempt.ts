@@ -5,6 +5,7 @@
 // Cancelled or fenced by the bus: the processes are ended, what is on the disk is kept (harvest, capture), nothing is
 // reported. The scheduler ends (DETACH): agents go on under their shims; the next scheduler takes them over.
 
+import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Outcome } from "../schemas/job.ts";
 import type { Run, Task } from "../schemas/task.ts";
@@ -13,15 +14,17 @@ import type { CheckoutWatch } from "./checkout-watch.ts";
 import { Coalesced } from "./coalesced.ts";
 import { conclude } from "./conclude.ts";
 import { endingWith } from "./control.ts";
+import { FILES } from "./dirs.ts";
 import { errorEvidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
-import type { PidFile } from "./liveness.ts";
+import { liveness, type PidFile, readPidFile } from "./liveness.ts";
+import { makeRoom } from "./make-room.ts";
 import { type Prepared, prepare, StepFailed } from "./prepare.ts";
 import { DETACH } from "./processes.ts";
 import { publishOnRequest } from "./publish.ts";
 import { settleFailed, whileAway } from "./settle.ts";
 import { type Concluding, keep } from "./snapshot.ts";
-import { type Ended, explained, lookAtMachine } from "./trouble.ts";
+import { type Ended, explained, lookAtMachine, type MachineLook, troubleBetween } from "./trouble.ts";
 import { removeWorkspace, type Workspace } from "./workspace.ts";
 
 export interface AttemptWork {
@@ -39,6 +42,10 @@ export class AttemptRunner {
   /** What of an attempt that was cancelled is kept is kept with this; only the end of the scheduler ends its git. */
   readonly #kit: Kit;
   #workspace: Workspace | undefined;
+  /** The machine when the agent was started. */
+  #before: Partial<MachineLook> = {};
+  /** What the agent filled the disk with, once it was removed. */
+  #filled: string | undefined;
   /** Captures of one workspace go one after the other. */
   readonly #captures = new Coalesced();
 
@@ -73,9 +80,9 @@ export class AttemptRunner {
         faultPoint("scheduler.attempt.before-agent-phase");
         return kit.bus.call("attempt_update", { ...attempt.ref, phase: "agent" });
       });
-      const before = await lookAtMachine(kit.stateDir);
+      this.#before = await lookAtMachine(kit.stateDir);
       const outcome = await kit.processes.run(prepared.job, attempt.abort.signal);
-      await this.#end(prepared.workspace, await explained(kit.stateDir, before, outcome));
+      await this.#end(prepared.workspace, await this.#ended(outcome));
     } catch (error) {
       await this.#failed(error);
     } finally {
@@ -86,10 +93,9 @@ export class AttemptRunner {
   /** An attempt of an earlier scheduler whose agent has ended, or ends under its own shim. Never rejects. */
   async resume(workspace: Workspace, shim: PidFile | undefined, outcome: Promise<Outcome>): Promise<void> {
     this.#workspace = workspace;
-    const { kit } = this.#work;
-    const before = { boot: bootOf(shim) };
+    this.#before = { boot: bootOf(shim) };
     try {
-      await this.#end(workspace, await explained(kit.stateDir, before, await outcome));
+      await this.#end(workspace, await this.#ended(await outcome));
     } catch (error) {
       await this.#failed(error);
     }
@@ -109,6 +115,29 @@ export class AttemptRunner {
       await settleFailed(kit, attempt, "infra", error.evidence);
       return undefined;
     }
+  }
+
+  /**
+   * For the slow tick. On a full disk the end of an agent cannot be told: its shim can write no outbox, the bus no record.
+   * Then what the agent wrote goes before anybody hears of its end.
+   */
+  async relieve(): Promise<void> {
+    const shim = readPidFile(join(this.attempt.dir, FILES.pid));
+    if (typeof shim === "object" && shim.child && liveness(shim.child) === "dead") await this.#makeRoom();
+  }
+
+  async #makeRoom(): Promise<void> {
+    const { kit, attempt } = this.#work;
+    this.#filled ??= await makeRoom(kit.stateDir, attempt.dir, this.#before.free);
+    if (this.#filled !== undefined)
+      kit.log.error("an attempt filled the disk", { ...attempt.ref, what: this.#filled });
+  }
+
+  /** The disk first: nothing about the end can be written on one that is full. */
+  async #ended(outcome: Outcome): Promise<Ended> {
+    await this.#makeRoom();
+    if (this.#filled !== undefined) return { outcome, filled: this.#filled };
+    return explained(this.#work.kit.stateDir, this.#before, outcome);
   }
 
   async #end(workspace: Workspace, ended: Ended): Promise<void> {
@@ -152,7 +181,10 @@ export class AttemptRunner {
       error: error instanceof Error ? (error.stack ?? error.message) : String(error),
     });
     try {
-      await settleFailed(kit, attempt, "infra", errorEvidence("working on the attempt", error));
+      // git says in words of its own that the disk is full; the disk says it in figures.
+      const machine = troubleBetween({}, await lookAtMachine(kit.stateDir));
+      const said = errorEvidence("working on the attempt", error);
+      await settleFailed(kit, attempt, "infra", machine === undefined ? said : { machine, ...said });
     } catch (again) {
       kit.log.error("and it could not be settled; its lease will end", {
         ...attempt.ref,

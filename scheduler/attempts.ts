@@ -21,6 +21,7 @@ import { ensureIntegrationBranch } from "./refs.ts";
 import { settleFailed, whileAway } from "./settle.ts";
 import { endStrays } from "./strays.ts";
 import { removeTaskSocket, sweepTaskSockets } from "./task-sockets.ts";
+import { DISK_GONE_BYTES, lookAtMachine } from "./trouble.ts";
 
 interface Live {
   runner: AttemptRunner;
@@ -235,6 +236,12 @@ export class Attempts {
         .call("attempt_update", { ...ref, ...(isNews && { doubt }) })
         .catch((error) => log.warn("the bus was not told", { ...ref, error: String(error) }));
     }
+  }
+
+  /** While the disk is full: whoever has filled it and has ended gives room back. */
+  async relieve(): Promise<void> {
+    if ((await lookAtMachine(this.#kit.stateDir)).free >= DISK_GONE_BYTES) return;
+    for (const { runner } of this.#live.values()) await runner.relieve();
   }
 
   /** Waits until nothing runs; at most `limitMs`. */

@@ -41,11 +41,12 @@ export function errorEvidence(step: string, error: unknown): Evidence {
 export type AgentEnd = { kind: "clean" } | { kind: "failed"; cause: Cause; evidence: Evidence };
 
 /** What the end of an agent's process means, before anybody looks at what it made. Exit 0 proves nothing. */
-export function agentEnd({ outcome, machine }: Ended): AgentEnd {
+export function agentEnd({ outcome, machine, filled }: Ended): AgentEnd {
+  const note = filled === undefined ? "" : `; ${filled}`;
   const failed = (cause: Cause, summary: string): AgentEnd => ({
     kind: "failed",
     cause,
-    evidence: evidence(summary, { log: outcome.log_tail, exit: outcome.exit }),
+    evidence: evidence(`${summary}${note}`, { log: outcome.log_tail, exit: outcome.exit }),
   });
   /** Nobody's doing, as far as it goes; the bus counts what no fact of the machine explains. */
   const innocent = (cause: "infra" | "lost", summary: string): AgentEnd => {
@@ -56,6 +57,8 @@ export function agentEnd({ outcome, machine }: Ended): AgentEnd {
   const after = `after ${(outcome.duration_ms / 1000).toFixed(1)} s`;
   switch (outcome.reason) {
     case "exit":
+      if (outcome.exit === 0 && filled !== undefined)
+        return failed("limit", `the agent ended with exit code 0 ${after}`);
       return outcome.exit === 0
         ? { kind: "clean" }
         : failed("agent_error", `the agent ended with exit code ${outcome.exit} ${after}`);

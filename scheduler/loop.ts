@@ -167,6 +167,7 @@ export class Engine {
     try {
       this.#options.processes.look();
       this.#attempts.renew(this.#options.leaseMs);
+      await this.#attempts.relieve();
       await this.#trains.revisitHalted();
       this.#freeMemory = await this.#kit.machine.freeMemory();
       await this.#kit.usage.sample(this.#options.processes.pids);

@@ -22,10 +22,12 @@ export interface MachineLook {
 export interface Ended {
   outcome: Outcome;
   machine?: string;
+  /** The process itself filled the disk: what was found and removed (make-room.ts). */
+  filled?: string;
 }
 
 /** With less room than this, nobody can write anything of use. */
-const DISK_GONE_BYTES = 1024 * 1024;
+export const DISK_GONE_BYTES = 1024 * 1024;
 
 export async function lookAtMachine(dir: string): Promise<MachineLook> {
   const disk = await statfs(dir).catch(() => undefined);

@@ -230,6 +230,7 @@ export const FAULT_POINTS = [
   "scheduler.remove.before-open-directory",
   "scheduler.remove.before-second-try",
   "scheduler.remover.before-start",
+  "scheduler.room.before-remove-file",
   "scheduler.scratch.before-clear",
   "scheduler.scratch.before-make",
   "scheduler.scratch.before-remove",
