@@ -15,7 +15,7 @@ import { agentEnd, evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import { runGate } from "./gate-runner.ts";
 import { publishCapture } from "./publish.ts";
-import { scopeFaults } from "./scope.ts";
+import { inScope, scopeFaults } from "./scope.ts";
 import { scopeOf } from "./scope-rules.ts";
 import { type Settled, settle, settleFailed, settlePassed, whileAway } from "./settle.ts";
 import { type Concluding, keep } from "./snapshot.ts";
@@ -35,13 +35,13 @@ export async function conclude(at: Concluding, ended: Ended): Promise<Settled> {
   const end = agentEnd(ended);
   if (end.kind === "failed") return settleFailed(kit, attempt, end.cause, end.evidence);
   const faults = faultsOf(task, run, captured);
-  if (faults) return settleFailed(kit, attempt, "scope", await withStrays(at, faults));
+  if (faults) return settleFailed(kit, attempt, "scope", faults);
   if (captured.changed.length === 0 || snapshot === null) {
     if (task.spec.no_changes === "ok") return settlePassed(kit, attempt, null);
     const said = evidence("the agent ended with exit code 0 and changed no file", {
       log: ended.outcome.log_tail,
     });
-    return settleFailed(kit, attempt, "no_changes", await withStrays(at, said));
+    return settleFailed(kit, attempt, "no_changes", await withStrays({ ...at, task }, said));
   }
   return prove({ ...at, task }, snapshot);
 }
@@ -86,11 +86,15 @@ function faultsOf(task: Task, run: Run, captured: Captured): Evidence | undefine
   return evidence(`out of scope: ${paths.slice(0, 3).join(", ")}${more}`, { paths, log: lines.join("\n") });
 }
 
-/** Case 27: the user's own checkout changed meanwhile; said, never touched. */
+/**
+ * Case 27: a task changed nothing, and meanwhile files that it may change were changed in the user's own checkout: it may
+ * have written to the wrong place. Only said, and of no other file: what else changes there is the user's business.
+ */
 async function withStrays(at: Concluding, said: Evidence): Promise<Evidence> {
-  const strays = await at.checkouts.changedSince(at.run.run);
+  const mayChange = inScope(scopeOf(at.task, at.run));
+  const strays = (await at.checkouts.changedSince(at.run.run)).filter(mayChange);
   if (strays.length === 0) return said;
-  const note = `your checkout changed during the run (by whom is not known): ${strays.join(", ")}`;
+  const note = `files that it may change were changed in your own checkout during the run (by whom is not known): ${strays.join(", ")}`;
   at.kit.log.warn("the user's checkout changed", { ...at.attempt.ref, paths: strays });
   return evidence(`${said.summary}; ${note}`, said.log === "" ? { ...said } : { ...said, log: said.log });
 }

@@ -11,7 +11,7 @@ const EXIT_CODES = [
   "  0    every task is merged (and the branch of --into was moved)",
   "  1    ended, but tasks are blocked, failed or cancelled",
   "  2    plan, words or repository refused; nothing was started",
-  "  3    bus or machine trouble",
+  "  3    bus or machine trouble, or somebody ended the bus (busctl down)",
   "  130  Ctrl-C: detached, the run goes on (a second Ctrl-C ends busctl at once)",
   "SIGTERM cancels the run and waits for its end.",
 ];

@@ -152,7 +152,10 @@ test("case 27 writes-outside-worktree: stray edits land nowhere, and nobody's ch
     `git init -q -b main repo; cd repo; mkdir src; echo base > src/f.txt; echo u > src/user.txt; git add -A; git commit -qm base
      echo 'my unsaved thoughts' >> src/user.txt`,
   );
-  const a = world.agent("a", `echo edited-by-a > "$W/repo/src/f.txt"; echo new > "$W/repo/src/new-by-a.txt"`);
+  const a = world.agent(
+    "a",
+    `echo edited-by-a > "$W/repo/src/f.txt"; echo new > "$W/repo/src/new-by-a.txt"; echo mine > "$W/repo/my-own-output"`,
+  );
   const b = world.agent(
     "b",
     `echo ok > src/b.txt; for d in $(git worktree list --porcelain | sed -n 's/^worktree //p'); do
@@ -176,6 +179,11 @@ test("case 27 writes-outside-worktree: stray edits land nowhere, and nobody's ch
     JSON.stringify(first?.evidence),
     /src\/f\.txt|new-by-a/,
     "the changed paths of the checkout are reported",
+  );
+  assert.doesNotMatch(
+    JSON.stringify(first?.evidence),
+    /my-own-output/,
+    "nothing is said of the user's own files",
   );
   assert.equal(world.git("show", "busbar/r:src/f.txt"), "base");
   assert.ok(run.landed.some((one) => one.task === "c"));

@@ -25,6 +25,7 @@ export function adviceFor(task: Task): Advice | undefined {
         commands: [
           `busctl logs ${name}${checkOption(needs.evidence.check)} --tail 50`,
           ...(hasSnapshot(task) ? [`busctl diff ${name}`] : []),
+          ...(needs.cause === "scope" ? [`busctl grant ${name} PATH    # where it should; then retry`] : []),
           `busctl retry ${name} --feedback "..."`,
           `busctl cancel ${name}`,
         ],
