@@ -1,4 +1,4 @@
-// `busd --repair look|cut`: what `busctl repair` starts. Takes the lock of the bus, so that none runs meanwhile, and prints one JSON
+// `busd --repair look|cut`: what `busctl repair` starts. Takes both locks of the bus, so that none runs meanwhile, and prints one JSON
 // object: what is damaged and what taking it out would cost, and after `cut` where the copies lie.
 
 import { join } from "node:path";
@@ -14,7 +14,7 @@ export interface Repaired {
   copies?: string;
 }
 
-/** Throws ALREADY_RUNNING, and what reading and writing the state may throw. */
+/** Throws ALREADY_RUNNING, STATE_IN_USE, and what reading and writing the state may throw. */
 export async function repair(paths: BusPaths, uid: number, deed: "look" | "cut"): Promise<Repaired> {
   makeDirectories(paths, uid);
   const lock = await LockHold.take(paths.lock);
@@ -23,7 +23,18 @@ export async function repair(paths: BusPaths, uid: number, deed: "look" | "cut")
       "ALREADY_RUNNING",
       `repairing ${paths.state}: a bus runs; end it with \`busctl down\``,
     );
+  const stateLock = await LockHold.take(paths.stateLock).catch((error: unknown) => {
+    lock.release();
+    throw error;
+  });
   try {
+    // A bus that lost the lock of its repository goes on for a moment, and one that is stopped for longer.
+    if (!stateLock)
+      throw new BusbarError(
+        "STATE_IN_USE",
+        `repairing ${paths.state}: a bus still holds ${paths.stateLock}`,
+        { lock: paths.stateLock },
+      );
     const ports = {
       disk: systemDisk,
       dir: join(paths.state, "bus"),
@@ -35,6 +46,7 @@ export async function repair(paths: BusPaths, uid: number, deed: "look" | "cut")
     const stamp = new Date(systemClock.now()).toISOString().replace(/[-:]|\.\d+/g, "");
     return { finding, copies: await takeOut(ports, finding, stamp) };
   } finally {
+    stateLock?.release();
     lock.release();
   }
 }

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { LockHold } from "../../bus/lock.ts";
 import { systemDisk } from "../../bus/state/disk.ts";
 import { lookAtDamage, takeOut } from "../../bus/state/repair.ts";
 import { quickDisk } from "../helpers/quick-disk.ts";
@@ -40,6 +41,17 @@ test("case 69: damage in the middle stops the start; repair says what goes, asks
   );
   assert.match(unasked.err, /needs --yes/);
   assert.equal(readFileSync(file, "utf8"), spoilt, "nothing was changed");
+
+  const hold = await LockHold.take(join(dir, "../lock"));
+  const inUse = await world.busctl(["repair", "--yes"]);
+  hold?.release();
+  assert.match(inUse.err, /a bus still holds .*\/lock/);
+  assert.notEqual(inUse.code, 0);
+  assert.equal(
+    readFileSync(file, "utf8"),
+    spoilt,
+    "a bus that lives on without its repository is not cut off from below",
+  );
 
   const done = await world.busctl(["repair", "--yes"]);
   assert.equal(done.code, 0, done.out + done.err);
