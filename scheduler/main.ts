@@ -14,7 +14,7 @@ import { type BusClient, connectBus } from "../bus/client/client.ts";
 import { armFaults, FAULT_VARIABLE } from "../bus/client/fault.ts";
 import { findBus, readToken } from "../bus/client/find.ts";
 import { startFailure } from "../bus/client/last-words.ts";
-import { removeSchedulerFile, writeSchedulerFile } from "../bus/client/running.ts";
+import { makeSchedulerDir, removeSchedulerFile, writeSchedulerFile } from "../bus/client/running.ts";
 import { BusSession } from "../bus/client/session.ts";
 import { probeRepository } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
@@ -133,6 +133,8 @@ class Scheduler {
     if (!endpoint) throw new BusbarError("BUS_AWAY", `no bus runs for ${this.#args.repo}`);
     this.#log ??= fileLog(endpoint.state_dir);
     this.#socket = endpoint.socket;
+    // Whoever sees us registered takes us for started.
+    makeSchedulerDir(endpoint.state_dir);
     return await connectBus({
       socket: endpoint.socket,
       role: "scheduler",

@@ -23,9 +23,14 @@ function schedulerFile(stateDir: string): string {
 /** Says that this process is the scheduler. Throws UNSAFE_DIRECTORY, DIRECTORY_UNUSABLE, IO. */
 export function writeSchedulerFile(stateDir: string): void {
   const file = schedulerFile(stateDir);
-  makePrivateDir(dirname(file), process.getuid?.() ?? 0);
+  makeSchedulerDir(stateDir);
   faultPoint("scheduler.identity.before-write");
   writeDurably(file, `${JSON.stringify({ v: 1, ...ownIdentity() })}\n`);
+}
+
+/** The directory of the file; before anything is promised. Throws UNSAFE_DIRECTORY, DIRECTORY_UNUSABLE. */
+export function makeSchedulerDir(stateDir: string): void {
+  makePrivateDir(dirname(schedulerFile(stateDir)), process.getuid?.() ?? 0);
 }
 
 /** Takes the file away if it names this process. */

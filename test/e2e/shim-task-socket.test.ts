@@ -9,14 +9,15 @@ import { MAX_TASK_CONNECTIONS } from "../../schemas/limits.ts";
 import { shimWorld, type World } from "../helpers/shim-run.ts";
 import { until } from "../helpers/wait.ts";
 
-const WAITS = ["/bin/sh", "-c", 'while ! [ -e "$W/go" ]; do sleep 0.02; done'];
+const WAITS = ["/bin/sh", "-c", ': > "$W/began"; while ! [ -e "$W/go" ]; do sleep 0.02; done'];
 
 async function withDoor(t: TestContext, argv = WAITS) {
   const world = await shimWorld(t);
   const door = join(world.dir, "t", "s");
   world.bus.answers.set("get_task", (params) => ({ asked: params, text: "é".repeat(10) }));
   const run = world.start(world.job(argv, { task_socket: door }));
-  if (argv === WAITS) await until("the door", () => existsSync(door));
+  // The agent is begun once its door is open; the socket's file is there a moment before anybody listens.
+  if (argv === WAITS) await until("the agent", () => existsSync(join(world.dir, "began")));
   return { world, door, run };
 }
 

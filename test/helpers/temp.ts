@@ -4,6 +4,8 @@ import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { isErrno } from "../../bus/state/errno.ts";
+import { until } from "./wait.ts";
 
 /**
  * A fresh directory (real path) that is gone after the test. `end` runs before it is removed: hooks run in the order
@@ -15,8 +17,19 @@ export function tempDir(t: TestContext, name = "t", end?: () => Promise<void>): 
     try {
       await end?.();
     } finally {
-      rmSync(dir, { recursive: true, force: true, maxRetries: 5 });
+      // What was just told to end may still write its last file.
+      await until(`${dir} is gone`, () => removed(dir), 5_000);
     }
   });
   return dir;
+}
+
+function removed(dir: string): boolean {
+  try {
+    rmSync(dir, { recursive: true, force: true });
+    return true;
+  } catch (error) {
+    if (isErrno(error, "ENOTEMPTY")) return false;
+    throw error;
+  }
 }
