@@ -54,11 +54,16 @@ function hello(token: string): string {
   return call("hello", "hello", { protocol: { min: 1, max: 1 }, role: "person", token, client: "load" });
 }
 
+/** Tried again while more wait to be taken than the kernel lets wait. */
 async function open(socket: string): Promise<Socket> {
-  const raw = connect(socket);
-  raw.on("error", () => {}); // "close" follows
-  await once(raw, "connect");
-  return raw;
+  return until("a connection", async () => {
+    const raw = connect(socket);
+    raw.on("error", () => {}); // "close" follows
+    return await once(raw, "connect").then(
+      () => raw,
+      () => undefined,
+    );
+  });
 }
 
 /** Counts the lines that come. */
