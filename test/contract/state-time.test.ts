@@ -11,7 +11,11 @@ async function timedBus(t: TestContext) {
   const clock = new FakeClock();
   let monotonic = 0;
   clock.monotonic = () => monotonic;
-  const store = await openStore(tempDir(t), { clock });
+  let end = async () => {};
+  const store = await openStore(
+    tempDir(t, "t", () => end()),
+    { clock },
+  );
   const due = new Map<() => void, number>();
   const b = new Bus(store, clock, {
     set: (fn, ms) => {
@@ -21,10 +25,10 @@ async function timedBus(t: TestContext) {
     clear: (fn) => void due.delete(fn as () => void),
   });
   await b.call("person", "submit_run", { spec: runSpec("r", specsOf({ a: [] })) });
-  t.after(async () => {
+  end = async () => {
     b.methods.stop();
     await store.close();
-  });
+  };
   const settled = () => store.change({ actor: "test" }, () => {}); // after what the timers have asked for
   const fire = async (now: number) => {
     clock.ms += now - monotonic;

@@ -12,6 +12,7 @@ import { findBus } from "../../bus/client/find.ts";
 import { isSameProcess, ownIdentity, startTimeOf } from "../../bus/client/identity.ts";
 import { BusSession } from "../../bus/client/session.ts";
 import { connectThin } from "../../bus/client/thin.ts";
+import { repoKey } from "../../bus/paths.ts";
 import { attemptToken, readAttemptToken } from "../../bus/tokens.ts";
 import { BusbarError, isCode } from "../../schemas/errors.ts";
 import { liveServer } from "../helpers/live-server.ts";
@@ -89,7 +90,7 @@ test("case 62 stale-socket: alive is who answers; the lock decides between dead 
   mkdirSync(join(dir, "busbar"));
   assert.equal((await findBus(dir)).state, "dead");
   const put = (socket: string) => {
-    const endpoint = { v: 1, socket, state_dir: "/s", runtime_dir: "/r", ...ownIdentity() };
+    const endpoint = { v: 1, socket, state_dir: `/s/${repoKey(dir)}`, runtime_dir: "/r", ...ownIdentity() };
     writeFileSync(join(dir, "busbar/endpoint.json"), JSON.stringify(endpoint));
   };
   put(server.socket);
