@@ -29,12 +29,14 @@ export interface TimerPorts extends TimerSetter {
 }
 
 /** `at` in milliseconds of the monotonic clock; `of`: the written time that it stands for. */
-type Due = { at: number; of: string; ref: AttemptRef; kind: "retry" | "lease" };
+type Due = { at: number; of: string; ref: AttemptRef; kind: "retry" | "lease"; lastCall?: boolean };
 
 /** After a failed write. */
 const AGAIN_MS = 1_000;
 /** A timer that comes later than this says that the bus was held up. */
 const HELD_UP_MS = 1_000;
+/** A lease that has run down ends only after what lies unread in the sockets was read: timers come first in a turn. */
+const LAST_CALL_MS = 50;
 /** Jitter may lengthen a pause by a fifth. */
 const LONGEST_PAUSE_MS = RETRY_MAX_MS * 1.2;
 
@@ -70,7 +72,9 @@ export class StateTimers {
     const due = this.#due.get(taskKey(ref.run, ref.task));
     const task = this.ports.store.view.task(ref.run, ref.task);
     if (due?.kind !== "lease" || due.ref.attempt !== ref.attempt || !task) return;
-    if (who === "worker" || speaksFor(task, who)) due.at = this.ports.clock.monotonic() + this.ports.leaseMs;
+    if (who !== "worker" && !speaksFor(task, who)) return;
+    due.at = this.ports.clock.monotonic() + this.ports.leaseMs;
+    due.lastCall = false;
   }
 
   #note(task: Task): void {
@@ -112,6 +116,7 @@ export class StateTimers {
     const { clock, log } = this.ports;
     const now = clock.monotonic();
     if (now - this.#wakeAt > HELD_UP_MS) this.#countAnew(now);
+    for (const due of this.#due.values()) if (due.at <= now) this.#callOnce(due, now);
     const ripe = [...this.#due.values()].filter((due) => due.at <= now);
     this.#wakeAt = Number.POSITIVE_INFINITY;
     const ends = await Promise.allSettled(ripe.map((due) => this.#happen(due)));
@@ -125,6 +130,12 @@ export class StateTimers {
 
   #countAnew(now: number): void {
     for (const due of this.#due.values()) if (due.kind === "lease") due.at = now + this.ports.leaseMs;
+  }
+
+  #callOnce(due: Due, now: number): void {
+    if (due.kind !== "lease" || due.lastCall) return;
+    due.lastCall = true;
+    due.at = now + LAST_CALL_MS;
   }
 
   #forget(due: Due): void {

@@ -100,7 +100,7 @@ test("B6: while the agent is at work only its own shim says that the attempt liv
   assert.equal(await after(50_000), "running");
   await b.call("shim", "heartbeat", { kind: "check" }, { attempt: ref(a) });
   await b.call("scheduler", "attempt_update", { ...ref(a), doubt: { pid: 7, why: "it is stopped" } });
-  assert.equal(await after(10_000), "retrying");
+  assert.equal(await after(10_100), "retrying");
   const { tasks } = await b.call("person", "list_tasks", { run: "r" });
   assert.match(
     tasks[0]?.attempts[0]?.evidence?.summary ?? "",
