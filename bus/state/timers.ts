@@ -129,7 +129,8 @@ export class StateTimers {
   }
 
   #countAnew(now: number): void {
-    for (const due of this.#due.values()) if (due.kind === "lease") due.at = now + this.ports.leaseMs;
+    for (const due of this.#due.values())
+      if (due.kind === "lease") Object.assign(due, { at: now + this.ports.leaseMs, lastCall: false });
   }
 
   #callOnce(due: Due, now: number): void {

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { type Kind, kill, livingIn } from "../../scripts/torture/living.ts";
+import { KINDS, type Kind, kill, livingIn } from "../../scripts/torture/living.ts";
 import { writeAgents } from "../../scripts/torture/plan.ts";
 import { isOver } from "../helpers/engine.ts";
 import { assertInvariants, lookAtCheckout } from "../helpers/invariants.ts";
@@ -26,15 +26,7 @@ interface Round {
   remove?: boolean;
 }
 
-const EVERYTHING: readonly Kind[] = [
-  "bus",
-  "scheduler",
-  "agent-shim",
-  "check-shim",
-  "agent",
-  "check",
-  "helper",
-];
+const EVERYTHING: readonly Kind[] = KINDS.filter((kind) => kind !== "busctl");
 const ROUNDS: readonly Round[] = [
   { what: "the bus alone", kill: ["bus"], started: 2, starters: 1 },
   {
