@@ -137,7 +137,8 @@ test("case 34 grandchild-holds-stdout: the attempt ends with its process, the le
   const world = makeWorld(t);
   const command = world.agent(
     "a",
-    `echo ok > a.txt\nsleep 300 & echo $! > "$W/child.pid"\nprintf 'last line without newline'\nexit 0`,
+    `echo ok > a.txt\nsleep 300 & echo $! > "$W/child.pid"
+until [ "$(cat /proc/$!/comm)" = sleep ]; do read -rt 0.02 < <(:) || :; done\nprintf 'last line without newline'\nexit 0`,
   );
   const ran = await world.run([
     { id: "a", command, allowed_files: ["a.txt"], acceptance: ["test -f a.txt"], timeout: "120s" },
