@@ -143,6 +143,11 @@ export const ERRORS = {
     retryable: false,
     help: "Every check of the plan must have passed on exactly the tree that lands.",
   },
+  KEY_UNUSABLE: {
+    rpc: 1117,
+    retryable: false,
+    help: "Bring back the key of this state from a backup; it must be a file of yours with mode 0600.",
+  },
   // snapshot reads
   BAD_PATH: {
     rpc: 1201,

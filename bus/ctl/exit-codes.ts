@@ -37,6 +37,7 @@ const INFRA: ReadonlySet<ErrorCode> = new Set([
   "SCHEDULER_NOT_ANSWERING",
   "STORAGE",
   "JOURNAL_DAMAGED",
+  "KEY_UNUSABLE",
   "STATE_TOO_NEW",
   "SHUTTING_DOWN",
   "OBJECT_MISSING",

@@ -2,7 +2,7 @@
 // `writeNow` puts the journal's bytes of one tick into the page cache, which takes some microseconds.
 
 import { writeSync } from "node:fs";
-import { mkdir, open, readdir, rename, unlink } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import { isErrno } from "./errno.ts";
@@ -19,8 +19,18 @@ export interface DiskFile {
   close(): Promise<void>;
 }
 
+/** What stands at a path; a link is not followed. */
+export interface Looked {
+  kind: "file" | "link" | "other";
+  uid: number;
+  /** The permissions alone. */
+  mode: number;
+}
+
 export interface Disk {
   open(path: string, flags: string, mode?: number): Promise<DiskFile>;
+  /** Undefined when nothing stands there. */
+  look(path: string): Promise<Looked | undefined>;
   /** Names in a directory; none when it does not exist. */
   list(dir: string): Promise<string[]>;
   mkdir(dir: string): Promise<void>;
@@ -37,6 +47,16 @@ export const systemDisk: Disk = {
       writeNow: (buffer: Buffer, offset: number, length: number, position: number) =>
         writeSync(file.fd, buffer, offset, length, position),
     });
+  },
+  look: async (path) => {
+    try {
+      const stat = await lstat(path);
+      const kind = stat.isSymbolicLink() ? "link" : stat.isFile() ? "file" : "other";
+      return { kind, uid: stat.uid, mode: stat.mode & 0o7777 };
+    } catch (error) {
+      if (isErrno(error, "ENOENT")) return undefined;
+      throw error;
+    }
   },
   list: async (dir) => {
     try {
@@ -123,4 +143,14 @@ export async function writeWhole(disk: Disk, path: string, bytes: Buffer): Promi
   }
   faultPoint("bus.whole-file.before-sync-directory");
   await disk.syncDir(dirname(path));
+}
+
+/** Takes a file away, durable once its directory is synced; one that is not there is no failure. */
+export async function removeFile(disk: Disk, path: string): Promise<void> {
+  try {
+    faultPoint("bus.file.before-remove");
+    await disk.unlink(path);
+  } catch (error) {
+    if (!isErrno(error, "ENOENT")) throw error;
+  }
 }

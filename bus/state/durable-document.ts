@@ -41,15 +41,9 @@ export class DurableFile<T extends { v?: number }> implements Adapter<T> {
   }
 
   private prove(bytes: Buffer): void {
-    const end = bytes.toString("latin1", Math.max(0, bytes.length - SEAL_LENGTH));
-    const claimed = SEAL.exec(end)?.[1];
-    if (claimed === undefined) {
-      if (this.seal === "or older") return;
-      throw new Error(`${this.path} has no mac at its end`);
-    }
-    const text = bytes.subarray(0, bytes.length - SEAL_LENGTH);
-    if (macOf(createHmac("sha256", this.ports.key).update(text)) !== claimed)
-      throw new Error(`${this.path} was changed: its mac does not match`);
+    const sealed = isSealed(this.ports.key, bytes);
+    if (sealed === false) throw new Error(`${this.path} was changed: its mac does not match`);
+    if (sealed === undefined && this.seal === "always") throw new Error(`${this.path} has no mac at its end`);
   }
 
   async write(data: T): Promise<void> {
@@ -117,6 +111,14 @@ let tempCount = 0;
 
 const SEAL = /^,"mac":"([0-9a-f]{32})"\}\n$/;
 const SEAL_LENGTH = ',"mac":""}\n'.length + 32;
+
+/** Whether this key sealed a document as it is; undefined where it bears no mac. */
+export function isSealed(key: Buffer, bytes: Buffer): boolean | undefined {
+  const claimed = SEAL.exec(bytes.toString("latin1", Math.max(0, bytes.length - SEAL_LENGTH)))?.[1];
+  if (claimed === undefined) return undefined;
+  const text = bytes.subarray(0, bytes.length - SEAL_LENGTH);
+  return macOf(createHmac("sha256", key).update(text)) === claimed;
+}
 
 function macOf(hmac: Hmac): string {
   return hmac.digest("hex").slice(0, 32);

@@ -20,7 +20,7 @@ import type { Disk } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
 import { type Missing, type RepairNote, readRepairNote, repairNotePath, usedAttempts } from "./gap.ts";
 import type { Beginning, Position } from "./journal.ts";
-import { loadKey } from "./key.ts";
+import { loadKey, orWrongKey } from "./key.ts";
 import { replay } from "./replay.ts";
 import { segmentPath } from "./segments.ts";
 
@@ -95,7 +95,9 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     onRecord,
     Math.max(rests, anchors.newest?.seq ?? 0, repaired?.to ?? 0),
     beginning,
-  );
+  ).catch(async (error: unknown) => {
+    throw await orWrongKey(disk, dir, key, error);
+  });
   if (journal.missing) {
     const why = whyMissing(journal.missing, rests, anchors.newest, repaired);
     await recordGap({ ...ports, base, journal }, { ...journal.missing, why }, rests >= journal.missing.from);

@@ -10,11 +10,11 @@ import { faultPoint } from "../../schemas/fault-points.ts";
 import { Base } from "./base.ts";
 import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
-import { type Disk, readAt, writeAll } from "./disk.ts";
-import { isErrno } from "./errno.ts";
+import { type Disk, readAt, removeFile, writeAll } from "./disk.ts";
 import { repairNotePath } from "./gap.ts";
 import type { Damage, Position } from "./journal.ts";
-import { loadKey } from "./key.ts";
+import { damaged } from "./journal-scan.ts";
+import { loadKey, orWrongKey } from "./key.ts";
 import { proveStart } from "./opening.ts";
 import { PackedFault } from "./packed.ts";
 import { indexPath, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
@@ -41,9 +41,11 @@ export interface Finding {
 
 const COPY_BYTES = 1024 * 1024;
 
-/** Undefined where a start finds nothing to refuse. Changes nothing. */
+/** Undefined where a start finds nothing to refuse. Changes nothing. Throws KEY_UNUSABLE: it is not the journal that is wrong. */
 export async function lookAtDamage({ disk, dir, monotonic }: RepairPorts): Promise<Finding | undefined> {
   const journal = join(dir, "journal");
+  const names = [...(await disk.list(journal)), ...(await disk.list(join(dir, "checkpoint")))];
+  if (names.length === 0) return undefined; // nothing was sealed yet
   const key = await loadKey(disk, dir, false);
   const checkpoint = await loadCheckpoint(
     { disk, dir: join(dir, "checkpoint"), key, monotonic },
@@ -57,6 +59,9 @@ export async function lookAtDamage({ disk, dir, monotonic }: RepairPorts): Promi
   const found = await proveStart({ disk, dir: journal, key }, rests, () => {}, from);
   const { damage, end } = found;
   if (!damage) return undefined;
+  const told = damaged(damage);
+  const cause = await orWrongKey(disk, dir, key, told);
+  if (cause !== told) throw cause;
   if (damage.kind === "replaced") return { damage, end, to: end.seq, lines: 0, state: "replay" };
   const behind = await countBehind(disk, journal, end);
   const newer = rests !== undefined && rests.seq > end.seq;
@@ -147,7 +152,7 @@ async function copy(disk: Disk, from: string, to: string): Promise<void> {
 async function leaveNote(disk: Disk, dir: string, to: number, why: string): Promise<void> {
   const path = repairNotePath(dir);
   const temporary = `${path}.tmp`;
-  await remove(disk, temporary);
+  await removeFile(disk, temporary);
   faultPoint("bus.repair.before-open-note");
   const file = await disk.open(temporary, "wx", 0o600);
   try {
@@ -169,10 +174,10 @@ async function cut(disk: Disk, journal: string, segment: Segment, end: Position)
     if (segment.packed) await unpackUpTo(disk, journal, segment, end);
     else return truncate(disk, segment.path, end.offset);
   }
-  await remove(disk, indexPath(journal, segment.first));
-  await remove(disk, `${segmentPath(journal, segment.first)}.gz`);
+  await removeFile(disk, indexPath(journal, segment.first));
+  await removeFile(disk, `${segmentPath(journal, segment.first)}.gz`);
   if (segment.packed) return;
-  await remove(disk, segment.path);
+  await removeFile(disk, segment.path);
 }
 
 async function truncate(disk: Disk, path: string, length: number): Promise<void> {
@@ -209,13 +214,4 @@ async function unpackUpTo(disk: Disk, journal: string, segment: Segment, end: Po
   faultPoint("bus.repair.before-rename-plain");
   await disk.rename(temporary, plain);
   await syncDir(disk, journal);
-}
-
-async function remove(disk: Disk, path: string): Promise<void> {
-  try {
-    faultPoint("bus.repair.before-remove");
-    await disk.unlink(path);
-  } catch (error) {
-    if (!isErrno(error, "ENOENT")) throw error;
-  }
 }

@@ -12,7 +12,7 @@ import { join } from "node:path";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import { Base } from "./base.ts";
 import { isDraft, readBeginning, writeBeginning } from "./beginning.ts";
-import type { Disk } from "./disk.ts";
+import { type Disk, removeFile } from "./disk.ts";
 import { isErrno } from "./errno.ts";
 import type { Beginning, Position, Retire } from "./journal.ts";
 import { parseLine, START, scan } from "./journal-scan.ts";
@@ -89,12 +89,12 @@ export class Retention {
   /** Files before the beginning, and what a crash left of one that was being written. */
   async #removeFiles(): Promise<void> {
     const { disk, dir } = this.ports;
-    for (const name of await disk.list(dir)) if (isDraft(name)) await remove(disk, join(dir, name));
+    for (const name of await disk.list(dir)) if (isDraft(name)) await removeFile(disk, join(dir, name));
     const upTo = this.beginning?.place.seq ?? 0;
     const gone = (await listSegments(disk, dir)).filter(({ first }) => first <= upTo);
     for (const { first } of gone) {
       for (const path of [segmentPath(dir, first), packedPath(dir, first), indexPath(dir, first)])
-        await remove(disk, path);
+        await removeFile(disk, path);
       this.#known.delete(first);
     }
     if (gone.length === 0) return;
@@ -159,14 +159,5 @@ async function sizeOf(disk: Disk, path: string): Promise<number> {
   } catch (error) {
     if (isErrno(error, "ENOENT")) return 0;
     throw error;
-  }
-}
-
-async function remove(disk: Disk, path: string): Promise<void> {
-  try {
-    faultPoint("bus.retention.before-remove");
-    await disk.unlink(path);
-  } catch (error) {
-    if (!isErrno(error, "ENOENT")) throw error;
   }
 }

@@ -213,7 +213,7 @@ test("the key: made once and closed to others; lost, the journal is not taken ov
   rmSync(join(dir, "key"));
   await assert.rejects(
     openStore(dir),
-    (e) => isCode(e, "JOURNAL_DAMAGED") && /key .* is missing/.test(e.message),
+    (e) => isCode(e, "KEY_UNUSABLE") && /key .* is missing/.test(e.message),
   );
 });
 

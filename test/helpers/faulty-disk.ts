@@ -1,7 +1,7 @@
 // A disk (the real one, or one in memory) with knobs for the next failure. Every call of the port goes through one
 // gate, which counts it; so a test can walk over all of them.
 
-import { type Disk, type DiskFile, systemDisk } from "../../bus/state/disk.ts";
+import { type Disk, type DiskFile, type Looked, systemDisk } from "../../bus/state/disk.ts";
 import { MemoryFile } from "./memory-disk.ts";
 
 export const DISK_OPS = [
@@ -14,6 +14,7 @@ export const DISK_OPS = [
   "truncate",
   "stat",
   "close",
+  "look",
   "list",
   "mkdir",
   "rename",
@@ -88,6 +89,10 @@ export class FaultyDisk implements Disk {
     return file;
   }
 
+  async look(path: string): Promise<Looked | undefined> {
+    this.check("look", path);
+    return this.inner.look(path);
+  }
   async list(dir: string): Promise<string[]> {
     this.check("list", dir);
     return this.inner.list(dir);

@@ -3,7 +3,7 @@
 // what a machine that loses its power now would find.
 
 import { dirname } from "node:path";
-import type { Disk, DiskFile } from "../../bus/state/disk.ts";
+import type { Disk, DiskFile, Looked } from "../../bus/state/disk.ts";
 
 const PAGE = 4096;
 
@@ -114,6 +114,11 @@ export class MemoryDisk implements Disk {
       this.#names.set(path, inode);
     } else if (flags.startsWith("w")) inode.resize(0);
     return new MemoryFile(inode);
+  }
+
+  async look(path: string): Promise<Looked | undefined> {
+    if (this.#dirs.has(path)) return { kind: "other", uid: 0, mode: 0o700 };
+    return this.#names.has(path) ? { kind: "file", uid: 0, mode: 0o600 } : undefined;
   }
 
   async list(dir: string): Promise<string[]> {
