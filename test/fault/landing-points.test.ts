@@ -26,7 +26,7 @@ const gate = {
 async function atDeepCheck(t: TestContext) {
   const world = await engineWorld(t);
   const run = await world.submit([a], { gate });
-  await until("the deep check runs", () => pidIn(join(world.dir, "check.pid")), 30_000);
+  await until("the deep check runs", () => pidIn(join(world.dir, "check.pid")));
   return { world, run };
 }
 const go = (world: EngineWorld) => writeFileSync(join(world.dir, "go"), "");
@@ -40,7 +40,7 @@ async function killAt(world: EngineWorld, point: FaultPoint, then: () => void): 
   const file = world.arm(point);
   then();
   const { pid } = world.scheduler.child;
-  await until(`the scheduler died at ${point}`, () => !existsSync(file) && !isAlive(pid ?? 0), 30_000);
+  await until(`the scheduler died at ${point}`, () => !existsSync(file) && !isAlive(pid ?? 0));
 }
 
 /** Landed once, by the one attempt, and the agent ran once. */
@@ -97,11 +97,11 @@ test("killed before the bus is told, and the task is cancelled before the next s
 async function refuse(world: EngineWorld, run: string): Promise<void> {
   writeFileSync(lockOf(world), "");
   go(world);
-  await until("it wants to move the branch", () => world.passed("scheduler.land.before-move-ref"), 30_000);
+  await until("it wants to move the branch", () => world.passed("scheduler.land.before-move-ref"));
   world.bus.child.kill("SIGSTOP");
   const cancelled = world.person.call("cancel", { run, task: "a" });
   rmSync(lockOf(world));
-  await until("it tells the bus", () => world.passed("scheduler.land.before-tell-bus"), 30_000);
+  await until("it tells the bus", () => world.passed("scheduler.land.before-tell-bus"));
   world.bus.child.kill("SIGCONT");
   await cancelled;
 }
@@ -131,7 +131,7 @@ test("killed between capture and settlement: concluded again from what is on dis
   const world = await engineWorld(t);
   const file = world.arm("scheduler.settle.before-call");
   const run = await world.submit([a]);
-  await until("it died", () => !existsSync(file) && !isAlive(world.scheduler.child.pid ?? 0), 30_000);
+  await until("it died", () => !existsSync(file) && !isAlive(world.scheduler.child.pid ?? 0));
   assert.equal((await world.state(run)).task("a").attempts[0]?.snapshots.length, 1);
   world.startScheduler();
   await landedOnce(world, run);
@@ -161,7 +161,7 @@ test("the bus dies with what it was told on disk and unanswered: told again, it 
   const { world, run } = await atDeepCheck(t);
   const file = world.arm("bus.journal.before-apply");
   go(world);
-  await until("the bus died", () => !existsSync(file) && !isAlive(world.bus.child.pid ?? 0), 30_000);
+  await until("the bus died", () => !existsSync(file) && !isAlive(world.bus.child.pid ?? 0));
   await world.startBus();
   await landedOnce(world, run);
   const [attempt] = (await world.state(run)).task("a").attempts;
@@ -172,7 +172,7 @@ test("a lock on the branch that is held for long, then given back: waited for, t
   const { world, run } = await atDeepCheck(t);
   writeFileSync(lockOf(world), "");
   go(world);
-  await until("it wants to move the branch", () => world.passed("scheduler.land.before-move-ref"), 30_000);
+  await until("it wants to move the branch", () => world.passed("scheduler.land.before-move-ref"));
   const tries = () => world.git("git rev-parse busbar/r") === world.git("git rev-parse main");
   assert.ok(tries());
   rmSync(lockOf(world));

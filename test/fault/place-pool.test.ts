@@ -50,7 +50,7 @@ async function picture(b: Bench, name: string, commit: string): Promise<{ text: 
 
 /** Waits until what was given back is idle in the pool or gone. */
 async function settled(b: Bench, name: string): Promise<void> {
-  await until("the place is settled", () => !existsSync(join(b.w.dir, "gate", name)), 10_000);
+  await until("the place is settled", () => !existsSync(join(b.w.dir, "gate", name)));
 }
 
 const TAMPERING: Record<string, string> = {
@@ -150,7 +150,7 @@ test("idle places are bounded, and gone after a while", async (t) => {
   const dirs = ["a", "b", "c"].map((name) => join(top, name));
   for (const dir of dirs) await pool.take({ control: w.control, dir, commit: w.base });
   for (const dir of dirs) pool.give({ dir }, true);
-  await until("all were given back", () => dirs.every((dir) => !existsSync(dir)), 10_000);
+  await until("all were given back", () => dirs.every((dir) => !existsSync(dir)));
   assert.ok(readdirSync(top).length <= 2, readdirSync(top).join());
-  await until("nothing is left", () => readdirSync(top).length === 0, 10_000);
+  await until("nothing is left", () => readdirSync(top).length === 0);
 });

@@ -21,7 +21,7 @@ const long = (command = patient) => shellTask("long", command, { allowed_files: 
 async function atWork(t: TestContext, command = patient, args: string[] = []) {
   const world = await engineWorld(t, undefined, { config, schedulerArgs: args });
   const run = await world.submit([long(command)]);
-  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")), 30_000);
+  const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")));
   return { world, run, pid };
 }
 const go = (world: EngineWorld) => writeFileSync(join(world.dir, "go"), "");
@@ -55,7 +55,7 @@ test("bus killed and away for longer than the lease: the agent goes on, nothing 
     const { records } = await world.person.call("query_audit", { run, method: "register", newest: true });
     return records.length > 1; // the shim came back by itself
   };
-  await until("the shim has registered again", beats, 20_000);
+  await until("the shim has registered again", beats);
   go(world);
   const { counts } = await endedWith(world, run, ["passed"]);
   assert.deepEqual(counts, {});
@@ -76,7 +76,7 @@ test("bus killed while a check runs: its verdict waits for the bus, and costs no
   const world = await engineWorld(t, undefined, { config });
   const waits = 'touch "$W/checking"; until [ -e "$W/go" ]; do sleep 0.05; done; echo x >> "$W/checks"';
   const run = await world.submit([{ ...long("echo done > out.txt"), acceptance: [{ run: waits }] }]);
-  await until("the check runs", () => readdirSync(world.dir).includes("checking"), 30_000);
+  await until("the check runs", () => readdirSync(world.dir).includes("checking"));
   await world.kill(world.bus);
   go(world);
   await until("the check has ended", () => readdirSync(world.dir).includes("checks"));
@@ -134,7 +134,7 @@ test("shim killed: what left its session, and what dropped its environment insid
   const { world, run, pid } = await atWork(t, `[ -e "$W/agent.pid" ] || { ${tree}; }; ${patient}`);
   const pids = ["daemon", "bare", "deep"].map((name) => pidIn(join(world.dir, `${name}.pid`)));
   process.kill(await world.shimOf(run, "long"), "SIGKILL");
-  await until("all of it is ended", () => ![pid, ...pids].some(isAlive), 20_000);
+  await until("all of it is ended", () => ![pid, ...pids].some(isAlive));
   go(world);
   await endedWith(world, run, ["lost", "passed"]);
 });
@@ -159,7 +159,7 @@ test("bus, scheduler and shim killed: the agent that is left is ended before its
   await world.kill(world.scheduler);
   await world.startBus();
   world.startScheduler();
-  await until("the agent is ended", () => !isAlive(pid), 20_000);
+  await until("the agent is ended", () => !isAlive(pid));
   go(world);
   await endedWith(world, run, ["lost", "passed"]);
 });
@@ -194,7 +194,7 @@ test("the lease ended while no scheduler was there: the next one ends what still
   );
   assert.ok(isAlive(pid), "nobody was there to end it");
   world.startScheduler();
-  await until("the agent is ended", () => !isAlive(pid), 20_000);
+  await until("the agent is ended", () => !isAlive(pid));
   go(world);
   await endedWith(world, run, ["lost", "passed"]);
 });
@@ -203,7 +203,7 @@ test("scheduler killed right after it started a shim, which has not registered y
   const args = ["--shim", join(FIXTURES, "late.cjs")];
   const world = await engineWorld(t, undefined, { config, schedulerArgs: args });
   const run = await world.submit([long()]);
-  await until("the shim's program has begun", () => readdirSync(world.dir).includes("late.pid"), 30_000);
+  await until("the shim's program has begun", () => readdirSync(world.dir).includes("late.pid"));
   await world.kill(world.scheduler);
   world.startScheduler(args);
   await until("it is taken over", () => world.log().includes('"attempt taken over"'));
@@ -243,10 +243,10 @@ for (const [phase, { gate, results }] of Object.entries(PHASES))
   test(`scheduler killed in phase ${phase}: its check is ended, the task goes through`, async (t) => {
     const world = await engineWorld(t, undefined, { config });
     const run = await world.submit([long("echo done > out.txt")], { gate });
-    const check = await until("the check runs", () => pidIn(join(world.dir, "check.pid")), 30_000);
+    const check = await until("the check runs", () => pidIn(join(world.dir, "check.pid")));
     await world.kill(world.scheduler);
     world.startScheduler();
-    await until("the check is ended", () => !isAlive(check), 20_000);
+    await until("the check is ended", () => !isAlive(check));
     const { counts } = await endedWith(world, run, results);
     assert.equal(counts.lost ?? 0, results.length - 1);
   });

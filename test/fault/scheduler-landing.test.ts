@@ -23,7 +23,7 @@ const waitForGo = 'touch "$W/deep"; until [ -e "$W/go" ]; do sleep 0.05; done';
 test("case 71 restart-mid-run: killed after the branch moved and before the bus was told: the landing is reported, not done twice", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([held("a")], { gate: deep(waitForGo) });
-  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   world.scheduler.child.kill("SIGKILL");
   await until("the scheduler is gone", () => !isAlive(world.scheduler.child.pid ?? 0));
   // What the killed one would have done last: the verdict, and the candidate on the branch; the bus does not know it.
@@ -51,13 +51,13 @@ test("case 71 restart-mid-run: killed after the branch moved and before the bus 
 test("G6: an unproven candidate on the branch, whoever put it there, is never taken for a landing", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([held("a")], { gate: deep(waitForGo) });
-  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   world.scheduler.child.kill("SIGKILL");
   await until("the scheduler is gone", () => !isAlive(world.scheduler.child.pid ?? 0));
   world.git("git update-ref refs/heads/busbar/r refs/busbar/runs/r/candidate");
   writeFileSync(join(world.dir, "go"), "");
   world.startScheduler();
-  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  await until("the run is paused", async () => (await world.state(run)).run.paused);
   assert.match(world.log(), /was not proven/);
   assert.equal((await world.state(run)).run.landed.length, 0);
 });
@@ -65,7 +65,7 @@ test("G6: an unproven candidate on the branch, whoever put it there, is never ta
 test("case 71 restart-mid-run: killed while a candidate is checked: the check is ended and run again", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([held("a")], { gate: deep(waitForGo) });
-  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   world.scheduler.child.kill("SIGKILL");
   world.startScheduler();
   writeFileSync(join(world.dir, "go"), "");
@@ -77,11 +77,11 @@ test("case 71 restart-mid-run: killed while a candidate is checked: the check is
 test("G6: a branch that somebody else moved pauses the run; nothing is landed on top, nothing is undone", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([held("a")], { gate: deep(waitForGo) });
-  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   const foreign = world.git('git commit-tree -p busbar/r -m "by hand" "busbar/r^{tree}"');
   world.git(`git update-ref refs/heads/busbar/r ${foreign}`);
   writeFileSync(join(world.dir, "go"), "");
-  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  await until("the run is paused", async () => (await world.state(run)).run.paused);
   assert.equal(world.git("git rev-parse busbar/r"), foreign);
   assert.match(world.log(), /is not one of this run/);
   const { state } = (await world.state(run)).task("a");
@@ -94,7 +94,7 @@ test("G6: a branch that somebody else moved pauses the run; nothing is landed on
     ).length;
   assert.equal(await pauses(), 1);
   await world.person.call("resume", { run });
-  await until("it is paused again", async () => (await pauses()) === 2, 30_000);
+  await until("it is paused again", async () => (await pauses()) === 2);
   assert.match((await world.state(run)).run.paused_why ?? "", /is not one of this run/);
   // Mended, then resumed: it lands.
   world.git(`git update-ref refs/heads/busbar/r ${foreign}^ ${foreign}`);
@@ -110,7 +110,7 @@ test("G6: a branch that is gone is made again at the head that the bus has; noth
     gate: deep(`case "$BUSBAR_TASK_ID" in b) ${waitForGo};; esac`),
     workers: 1,
   });
-  await until("the deep check of b runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check of b runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   const head = world.git("git rev-parse busbar/r");
   world.git("git update-ref -d refs/heads/busbar/r");
   writeFileSync(join(world.dir, "go"), "");
@@ -128,7 +128,7 @@ test("a task cancelled while its candidate is checked does not land", async (t) 
   const run = await world.submit([held("a"), held("b")], {
     gate: deep(`case "$BUSBAR_TASK_ID" in a) ${waitForGo};; esac`),
   });
-  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   await world.person.call("cancel", { run, task: "a" });
   const { task, run: facts } = await world.ended(run);
   assert.equal(task("a").state.name, "cancelled");
@@ -146,7 +146,7 @@ async function foundBy(t: TestContext, script: string) {
     gate: deep(`case "$BUSBAR_TASK_ID" in b) ${waitForGo};; esac`),
     workers: 1,
   });
-  await until("the deep check of b runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check of b runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   await world.kill(world.scheduler);
   world.git(script);
   writeFileSync(join(world.dir, "go"), "");
@@ -156,7 +156,7 @@ async function foundBy(t: TestContext, script: string) {
 
 test("G6: the branch moved back by a person while no scheduler was there: the run is paused with the reason, nothing is undone", async (t) => {
   const { world, run } = await foundBy(t, "git update-ref refs/heads/busbar/r busbar/r^");
-  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  await until("the run is paused", async () => (await world.state(run)).run.paused);
   assert.match((await world.state(run)).run.paused_why ?? "", /does not follow from/);
   assert.equal(world.git("git rev-parse busbar/r"), world.git("git rev-parse main"));
   // Put back and resumed, it goes on from there.
@@ -182,19 +182,19 @@ test("G6: the branch names an object that is not there: this run is paused, othe
   const missing = "1".repeat(40);
   const world = await engineWorld(t);
   const run = await world.submit([held("a")], { gate: deep(waitForGo) });
-  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   const other = await world.submit(
     [shellTask("c", `touch "$W/c"; until [ -e "$W/go" ]; do sleep 0.05; done; echo c > c.txt`)],
     {
       run: "s",
     },
   );
-  await until("the agent of the other run", () => world.git('ls "$PWD/.." | grep -x c || true'), 30_000);
+  await until("the agent of the other run", () => world.git('ls "$PWD/.." | grep -x c || true'));
   await world.kill(world.scheduler);
   writeFileSync(join(world.repo, ".git/refs/heads/busbar/r"), `${missing}\n`);
   writeFileSync(join(world.dir, "go"), "");
   world.startScheduler();
-  await until("the run is paused", async () => (await world.state(run)).run.paused, 30_000);
+  await until("the run is paused", async () => (await world.state(run)).run.paused);
   assert.match((await world.state(run)).run.paused_why ?? "", /busbar\/r/);
   const { task } = await world.ended(other);
   assert.deepEqual(
@@ -206,7 +206,7 @@ test("G6: the branch names an object that is not there: this run is paused, othe
 test("case 71 restart-mid-run: bus and scheduler killed as soon as the branch has moved: one landing, one commit", async (t) => {
   const world = await engineWorld(t);
   const run = await world.submit([held("a")], { gate: deep(waitForGo) });
-  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'), 30_000);
+  await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   const branch = () => readFileSync(join(world.repo, ".git/refs/heads/busbar/r"), "utf8");
   const before = branch();
   writeFileSync(join(world.dir, "go"), "");

@@ -4,7 +4,7 @@
 export async function until<T>(
   what: string,
   fn: () => T | Promise<T>,
-  ms = 10_000,
+  ms = 60_000,
 ): Promise<Exclude<T, undefined | null | false | 0 | "">> {
   const end = performance.now() + ms;
   for (;;) {
