@@ -203,7 +203,7 @@ async function finish(dir: string, person: BusClient): Promise<void> {
   await person.call("shutdown", {}).catch(() => {});
   person.close();
   const gone = () => processesOf(dir).length === 0;
-  await until("no process is left", gone, 20_000).catch((error: Error) => {
+  await until("no process is left", gone, 30_000).catch((error: Error) => {
     const left = processesOf(dir);
     for (const one of left) process.kill(one.pid, "SIGKILL");
     throw new Error(`${error.message}: ${left.map((one) => `${one.pid} ${one.command}`).join("; ")}`);

@@ -37,7 +37,7 @@ export function isRunning(pid: number): boolean {
 }
 
 /** Rejects when a carrier is still alive after `ms`; ends what is left, so that the next test starts clean. */
-export async function noSurvivors(entry: string, ms = 2_000): Promise<void> {
+export async function noSurvivors(entry: string, ms = 15_000): Promise<void> {
   let left: Survivor[] = [];
   try {
     await until(

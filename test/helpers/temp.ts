@@ -18,7 +18,7 @@ export function tempDir(t: TestContext, name = "t", end?: () => Promise<void>): 
       await end?.();
     } finally {
       // What was just told to end may still write its last file.
-      await until(`${dir} is gone`, () => removed(dir), 5_000);
+      await until(`${dir} is gone`, () => removed(dir), 30_000);
     }
   });
   return dir;

@@ -226,7 +226,7 @@ export async function endWorld(
 ): Promise<void> {
   try {
     if (existsSync(join(world.repo))) await world.busctl(["down"], { cwd: world.repo, timeoutMs: 120_000 });
-    await until(`no process of ${world.W}`, () => processesOf(world.W).length === 0, 5_000).catch(
+    await until(`no process of ${world.W}`, () => processesOf(world.W).length === 0, 30_000).catch(
       (error: Error) => {
         const left = processesOf(world.W);
         for (const one of left) process.kill(one.pid, "SIGKILL");
