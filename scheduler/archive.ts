@@ -15,6 +15,7 @@ import { scanNow } from "./capture-scan.ts";
 import type { Control } from "./control.ts";
 import { nameIn } from "./on-disk.ts";
 import { removeAll } from "./open-tree.ts";
+import { ASIDE } from "./snares.ts";
 import { removeWorkspace, type Workspace } from "./workspace.ts";
 
 export interface ArchiveFacts {
@@ -76,6 +77,7 @@ const NOT_RECORDS = new Set([
   "data",
   "state",
   "bin",
+  ASIDE,
 ]);
 
 /** Archives and removes. FILE_TOO_LARGE: what would be lost is too much to copy; the workspace stays. */
@@ -120,7 +122,8 @@ async function copyLeft(order: ArchiveOrder, part: string): Promise<Archived> {
     .filter(({ disk }) => disk.is === "file" || disk.is === "link")
     .map(({ name }) => name);
   const must: string[] = [];
-  let bytes = 0;
+  const aside = Buffer.from(join(workspace.dir, ASIDE));
+  let bytes = await sizeBelow(aside, MAX_LEFT_BYTES);
   for (const name of [...changed, ...found.nested, ...found.gitlinks]) {
     const path = nameIn(workspace.work, name);
     if (!(await exists(path))) continue;
@@ -142,6 +145,7 @@ async function copyLeft(order: ArchiveOrder, part: string): Promise<Archived> {
     if (size <= room) room -= size;
   }
   for (const name of kept) await copy(nameIn(workspace.work, name), nameIn(join(part, "left"), name));
+  if (await exists(aside)) await copy(aside, Buffer.from(join(part, ASIDE)));
   return { kept: kept.map(showName), listed: listed.map(showName) };
 }
 

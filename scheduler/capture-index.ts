@@ -7,9 +7,9 @@
 import { utimes, writeFile } from "node:fs/promises";
 import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import { readSealed } from "./index-seal.ts";
+import { placeOptions } from "./place-git.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** What of a captured change stands in a tree. */

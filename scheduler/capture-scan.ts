@@ -7,10 +7,10 @@
 import { join } from "node:path";
 import { GITLINK, parseRaw, type RawChange, showName, splitNul } from "../bus/git/tree.ts";
 import { trustedIndex } from "./capture-index.ts";
-import { placeOptions } from "./checkout.ts";
-import { type Control, controlGit } from "./control.ts";
+import type { Control } from "./control.ts";
 import { type OnDisk, onDisk } from "./on-disk.ts";
 import { openTree } from "./open-tree.ts";
+import { placeGit } from "./place-git.ts";
 import { withScratch } from "./scratch.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -65,18 +65,19 @@ export async function scan(place: ScanPlace): Promise<Scan> {
 }
 
 async function ask(place: ScanPlace) {
+  const at = { work: place.work, index: place.scratch };
   const options = {
-    ...placeOptions({ work: place.work, index: place.scratch }),
     encoding: "buffer" as const,
     // Makes git see files that were made at paths which a sparse checkout had left out.
     ...(place.sparse ? { config: ["core.sparseCheckout=true"] } : {}),
   };
   const ls = (...args: string[]) =>
-    controlGit(place.control, ["ls-files", "-z", "-o", "--exclude-standard", ...args], options);
+    placeGit(place.control, ["ls-files", "-z", "-o", "--exclude-standard", ...args], at, options);
   const [tracked, others, ignored] = await Promise.all([
-    controlGit(
+    placeGit(
       place.control,
       ["diff-files", "-z", "--raw", "--no-renames", "--ignore-submodules=dirty"],
+      at,
       options,
     ),
     ls(),

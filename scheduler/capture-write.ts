@@ -6,8 +6,8 @@ import { EXECUTABLE, LINK, REGULAR } from "../bus/git/tree.ts";
 import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Touched } from "./capture-scan.ts";
-import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
+import { placeGit, placeOptions } from "./place-git.ts";
 
 export interface WritePlace {
   control: Control;
@@ -78,9 +78,9 @@ async function hashObjects(
   more: readonly string[],
 ): Promise<string[]> {
   const args = ["hash-object", ...(write ? ["-w"] : []), ...more, "--stdin-paths"];
+  const at = { work: place.work, index: place.scratch };
   faultPoint("scheduler.capture.before-write-files");
-  const { stdout } = await controlGit(place.control, args, {
-    ...placeOptions({ work: place.work, index: place.scratch }),
+  const { stdout } = await placeGit(place.control, args, at, {
     input: Buffer.from(names.map((name) => `${quoted(name)}\n`).join(""), "latin1"),
   });
   return stdout.trimEnd().split("\n");

@@ -25,6 +25,7 @@ import { modeOf, type OnDisk } from "./on-disk.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
 import { withScratch } from "./scratch.ts";
+import { type Snare, snaresAside } from "./snares.ts";
 import { submoduleChanges } from "./submodules.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -94,13 +95,18 @@ async function captureBy(order: CaptureOrder, scratch: string): Promise<Captured
   if (index === "fresh") replaced.push("our index is not as we left it; every file was read again");
   const { changed, tree, foreign, notes, ...rest } = await contentBy(order, scratch, baseTree);
   const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
+  const told = new Set(rest.refused.map(({ path }) => path));
   const [kept, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
   return {
     ...rest,
     ...kept,
     tree,
     changed,
-    refused: [...rest.refused, ...foreign.map(unaccountedFor)],
+    refused: [
+      ...rest.refused,
+      ...foreign.map(unaccountedFor),
+      ...(await snaresAside(workspace.work)).map(special).filter(({ path }) => !told.has(path)),
+    ],
     twins,
     anomalies: [...replaced, ...notes, ...anomalies],
     submodules,
@@ -118,6 +124,9 @@ async function contentBy(order: CaptureOrder, scratch: string, baseTree: string)
   const { control, workspace } = order;
   const place: WritePlace = { control, work: workspace.work, scratch };
   const found = await scan({ control, work: workspace.work, scratch, sparse: workspace.sparse });
+  // Not deleted by the agent: moved by us.
+  const aside = new Set((await snaresAside(workspace.work)).map(({ name }) => name));
+  found.touched = found.touched.filter(({ name }) => !aside.has(name));
   const sorted = sort(order, found, await unchangedLarge(place, found.touched));
   const [inside, outside] = await Promise.all([
     hashAll(place, sorted.inside, true),
@@ -143,6 +152,10 @@ async function contentBy(order: CaptureOrder, scratch: string, baseTree: string)
         ? []
         : [`taken byte for byte, against their attributes: ${raw.slice(0, 20).join(", ")}`],
   };
+}
+
+function special({ name, what }: Snare): Refused {
+  return { path: showName(name), rule: "special", why: `is ${what}` };
 }
 
 function unaccountedFor(path: string): Refused {

@@ -2,31 +2,18 @@
 // capture reads only what was touched since. Filters are not run: files are as the tree stores them (case 02).
 
 import { copyFile, stat, utimes } from "node:fs/promises";
-import type { GitOptions } from "../bus/git/run.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type Control, controlGit } from "./control.ts";
+import { type GitPlace, placeGit, placeOptions } from "./place-git.ts";
 
-export interface Checkout {
-  work: string;
-  /** Our index; made here. */
-  index: string;
+/** Our index in it is made here. */
+export interface Checkout extends GitPlace {
   tree: string;
-  /** Object store of a submodule, when it is not the superproject's. */
-  objectDir?: string;
-}
-
-export function placeOptions(place: Omit<Checkout, "tree">): GitOptions {
-  return {
-    cwd: place.work,
-    workTree: place.work,
-    indexFile: place.index,
-    ...(place.objectDir === undefined ? {} : { objectDir: place.objectDir }),
-  };
 }
 
 export async function checkoutFull(control: Control, place: Checkout): Promise<void> {
   faultPoint("scheduler.checkout.before-full");
-  await controlGit(control, ["read-tree", "--reset", "-u", place.tree], placeOptions(place));
+  await placeGit(control, ["read-tree", "--reset", "-u", place.tree], place);
 }
 
 /** Only `paths` are put on the disk; all others are marked as absent on purpose (skip-worktree). */

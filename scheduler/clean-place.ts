@@ -8,11 +8,12 @@ import { join } from "node:path";
 import { parseRaw, pathText, showName } from "../bus/git/tree.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { writeTree } from "./capture-write.ts";
-import { checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
+import { checkoutFull, giveIndex } from "./checkout.ts";
 import { treeOf } from "./commit.ts";
 import { type Control, controlGit, userExcludes } from "./control.ts";
 import { removeAll } from "./open-tree.ts";
 import { writeOwnRepo } from "./own-repo.ts";
+import { placeOptions } from "./place-git.ts";
 import { placeSubmodules } from "./submodules.ts";
 import { verifyPlace } from "./workspace.ts";
 

@@ -33,7 +33,8 @@ export async function onDisk(work: string, name: string): Promise<OnDisk> {
   return { is: "file", mode: stats.mode & 0o100 ? EXECUTABLE : REGULAR, size: stats.size };
 }
 
-function kindOf(stats: Stats): string {
+/** A thing that is no file, link or directory, in words. */
+export function kindOf(stats: Stats): string {
   if (stats.isFIFO()) return "a named pipe";
   if (stats.isSocket()) return "a socket";
   return "a device";

@@ -7,10 +7,11 @@ import { submodulesOf } from "../bus/git/submodules.ts";
 import { parseRaw, pathBytes, showName, splitNul } from "../bus/git/tree.ts";
 import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { type Checkout, checkoutFull, giveIndex, placeOptions } from "./checkout.ts";
-import { type Control, controlGit } from "./control.ts";
+import { checkoutFull, giveIndex } from "./checkout.ts";
+import type { Control } from "./control.ts";
 import { onDisk } from "./on-disk.ts";
 import { writeOwnRepo } from "./own-repo.ts";
+import { type GitPlace, placeGit } from "./place-git.ts";
 
 export interface PlacedSubmodule {
   path: string;
@@ -41,7 +42,7 @@ export async function placeSubmodules(
     mkdirSync(dirname(index), { recursive: true });
     faultPoint("scheduler.submodule.before-make");
     mkdirSync(dir, { recursive: true });
-    await checkoutFull(control, { work: dir, index, tree: submodule.oid, objectDir });
+    await checkoutFull(control, { work: dir, root: work, index, tree: submodule.oid, objectDir });
     writeOwnRepo({
       gitDir: join(dir, ".git"),
       objectFormat: control.objectFormat,
@@ -70,7 +71,7 @@ export async function submoduleChanges(
       continue;
     }
     try {
-      const names = await changesIn(control, { work: join(work, path), index, objectDir });
+      const names = await changesIn(control, { work: join(work, path), root: work, index, objectDir });
       changes.push(...names.map((name) => `${path}/${showName(name)}`));
     } catch (error) {
       if (!isCode(error, "GIT_FAILED")) throw error;
@@ -81,13 +82,13 @@ export async function submoduleChanges(
   return changes.slice(0, limit);
 }
 
-async function changesIn(control: Control, place: Omit<Checkout, "tree">): Promise<string[]> {
-  const ok = { ...placeOptions(place), encoding: "buffer" as const, okExits: [0, 1] };
+async function changesIn(control: Control, place: GitPlace): Promise<string[]> {
+  const ok = { encoding: "buffer" as const, okExits: [0, 1] };
   faultPoint("scheduler.submodule.before-refresh");
-  await controlGit(control, ["update-index", "-q", "--refresh"], ok);
+  await placeGit(control, ["update-index", "-q", "--refresh"], place, ok);
   const [changed, added] = await Promise.all([
-    controlGit(control, ["diff-files", "-z", "--raw", "--no-renames", "--ignore-submodules=all"], ok),
-    controlGit(control, ["ls-files", "-z", "-o", "--exclude-standard"], ok),
+    placeGit(control, ["diff-files", "-z", "--raw", "--no-renames", "--ignore-submodules=all"], place, ok),
+    placeGit(control, ["ls-files", "-z", "-o", "--exclude-standard"], place, ok),
   ]);
   return [...parseRaw(changed.stdoutBuffer).map((c) => c.name), ...splitNul(added.stdoutBuffer)];
 }

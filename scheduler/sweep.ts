@@ -6,10 +6,10 @@
 import { chmod, lstat, readdir } from "node:fs/promises";
 import { GITLINK, LINK, splitNul } from "../bus/git/tree.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { placeOptions } from "./checkout.ts";
 import { type Control, controlGit } from "./control.ts";
 import { nameIn } from "./on-disk.ts";
 import { removeAll } from "./open-tree.ts";
+import { placeOptions } from "./place-git.ts";
 
 export interface Listed {
   /** Names (bytes as latin1); true for links. */

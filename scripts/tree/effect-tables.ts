@@ -50,7 +50,13 @@ export const DISK_METHODS: ReadonlySet<string> = new Set([
 ]);
 
 /** Functions that take git's words; the first argument or the second. */
-export const GIT_CALLS: ReadonlySet<string> = new Set(["git", "gitLine", "controlGit", "repoGit"]);
+export const GIT_CALLS: ReadonlySet<string> = new Set([
+  "git",
+  "gitLine",
+  "controlGit",
+  "placeGit",
+  "repoGit",
+]);
 
 /** First words of git that only read, each with further words that make it write. */
 export const GIT_READS: ReadonlyMap<string, readonly string[]> = new Map([
@@ -112,6 +118,11 @@ export const EXCEPTIONS: readonly Exception[] = [
     file: "shim/call.ts",
     effects: ["call of any method"],
     why: "an agent's own call; this program holds nothing",
+  },
+  {
+    file: "scheduler/place-git.ts",
+    effects: ["git ?"],
+    why: "a door to git, as run.ts",
   },
   {
     file: "bus/git/run.ts",
