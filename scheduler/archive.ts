@@ -31,16 +31,18 @@ export interface ArchiveFacts {
   idleMs: number;
 }
 
-export type ArchiveDecision = { archive: true } | { archive: false; why: string };
+/** Why a workspace stays: it is used, it was used a moment ago, it holds what is nowhere else, or its archive failed. */
+export type StayKind = "in_use" | "not_idle" | "not_harvested" | "failed";
+export type ArchiveDecision = { archive: true } | { archive: false; kind: StayKind; why: string };
 
 /** Whether a workspace may go. Pure. */
 export function archivable(facts: ArchiveFacts): ArchiveDecision {
-  const stay = (why: string): ArchiveDecision => ({ archive: false, why });
-  if (facts.inUse) return stay("in use");
-  if (!facts.captured) return stay("its result is not captured");
-  if (facts.harvestProblems.length > 0) return stay(facts.harvestProblems.join("; "));
+  const stay = (kind: StayKind, why: string): ArchiveDecision => ({ archive: false, kind, why });
+  if (facts.inUse) return stay("in_use", "in use");
+  if (!facts.captured) return stay("not_harvested", "its result is not captured");
+  if (facts.harvestProblems.length > 0) return stay("not_harvested", facts.harvestProblems.join("; "));
   const idle = facts.now - facts.lastUsed;
-  if (idle < facts.idleMs) return stay(`idle for ${Math.round(idle / 1000)} s only`);
+  if (idle < facts.idleMs) return stay("not_idle", `idle for ${Math.round(idle / 1000)} s only`);
   return { archive: true };
 }
 

@@ -13,7 +13,7 @@ import { basename, join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { AttemptRecord, Task } from "../schemas/task.ts";
-import { archivable, archive } from "./archive.ts";
+import { archivable, archive, type StayKind } from "./archive.ts";
 import type { Control } from "./control.ts";
 import { claimFile, FILES } from "./dirs.ts";
 import type { Kit } from "./kit.ts";
@@ -35,8 +35,8 @@ export interface GcOrder {
 }
 
 export interface GcAnswer {
-  archived: { workspace: string; task: string; archive: string }[];
-  kept: { workspace: string; why: string }[];
+  archived: { workspace: string; run: string; task: string; archive: string }[];
+  kept: { workspace: string; run: string; task: string; kind: StayKind; why: string }[];
 }
 
 export async function collect(order: GcOrder): Promise<GcAnswer> {
@@ -51,11 +51,10 @@ export async function collect(order: GcOrder): Promise<GcAnswer> {
       const { workspace } = record;
       await turn();
       if (!existsSync(workspace)) continue;
-      const why = await collectOne({ ...order, marked }, task, record);
-      if (why === undefined) {
-        const to = archivePlace(order.stateDir, task.run, workspace);
-        answer.archived.push({ workspace, task: task.spec.id, archive: to });
-      } else answer.kept.push({ workspace, why });
+      const stays = await collectOne({ ...order, marked }, task, record);
+      const named = { workspace, run: task.run, task: task.spec.id };
+      if (stays) answer.kept.push({ ...named, ...stays });
+      else answer.archived.push({ ...named, archive: archivePlace(order.stateDir, task.run, workspace) });
     }
   return answer;
 }
@@ -65,7 +64,7 @@ async function collectOne(
   order: Required<GcOrder>,
   task: Task,
   { attempt, workspace: dir, base }: AttemptRecord,
-): Promise<string | undefined> {
+): Promise<{ kind: StayKind; why: string } | undefined> {
   const note = capturedNote(dir);
   const decision = archivable({
     inUse: isInUse(task, attempt),
@@ -75,8 +74,8 @@ async function collectOne(
     now: order.now,
     idleMs: order.idleMs,
   });
-  if (!decision.archive) return decision.why;
-  if (await mayBeAlive(dir, order.marked)) return "in use";
+  if (!decision.archive) return { kind: decision.kind, why: decision.why };
+  if (await mayBeAlive(dir, order.marked)) return { kind: "in_use", why: "in use" };
   if (order.dry) return undefined;
   try {
     const to = archivePlace(order.stateDir, task.run, dir);
@@ -93,7 +92,7 @@ async function collectOne(
     await rm(claimFile(order.stateDir, dir), { force: true });
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return { kind: "failed", why: error instanceof Error ? error.message : String(error) };
   }
 }
 

@@ -2,7 +2,8 @@
 // `tasks --follow`.
 //
 //   Ctrl-C   detach: say how to come back, exit 130; a second one ends busctl at once
-//   SIGTERM  with `run`: cancel the run and wait for its end; else detach
+//   SIGTERM  with the `run` that began it: cancel the run and wait for its end; else detach (`run` that attached, or added
+//            tasks; `tasks --follow`)
 //   SIGHUP   detach (the terminal is gone)
 //
 // A bus that was ended on purpose (busctl down, a signal) ends the watch with exit 3; one that crashed is waited for.

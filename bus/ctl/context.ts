@@ -79,8 +79,9 @@ export class Args {
   }
 }
 
-export function usage(message: string): BusbarError {
-  return new BusbarError("USAGE", message);
+/** Words that a verb does not take; `help` says better than the verb's own help what would be right. */
+export function usage(message: string, help?: string): BusbarError {
+  return new BusbarError("USAGE", message, help === undefined ? {} : { help });
 }
 
 /** Writes lines, each ended. */

@@ -11,7 +11,7 @@ export const EXIT = {
   refused: 2,
   /** Bus or machine trouble, or the bus does not run. */
   infra: 3,
-  /** Ctrl-C: detached, the run goes on. */
+  /** Detached, the run goes on: Ctrl-C, or SIGTERM where another command began it. */
   detached: 130,
 } as const;
 

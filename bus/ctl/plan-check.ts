@@ -56,10 +56,12 @@ export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPla
   const draft = parsed.spec;
   const problems = [...loaded.problems, ...parsed.problems];
   if (draft && wishes.name !== undefined) draft.run = wishes.name;
+  if (draft && loaded.problems.length > 0) draft.allIds = false;
   const rest = { files: loaded.files, config };
-  // A plan whose head cannot be read names no repository; its own faults are what there is to say.
   if (!draft) return { ...rest, draft, report: undefined, problems };
-  const repo = await findRepo(ctx, wishes, draft, loaded.folder);
+  // Which repository or commit is meant may stand in what could not be read: then none is looked at.
+  const unsure = ["repo", "base"].some((key) => draft.lost.has(key));
+  const repo = unsure ? undefined : await findRepo(ctx, wishes, draft, loaded.folder);
   const baseFiles = repo ? await filesAt(repo.facts, repo.base.commit) : undefined;
   const known = repo && (await wishes.known?.(repo.facts.commonDir));
   const report = checkPlan(draft, {

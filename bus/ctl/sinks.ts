@@ -7,6 +7,7 @@ import { LiveBlock } from "./live.ts";
 import { changeJson, changeLine, stateLine } from "./render/lines.ts";
 import { type Model, progressFrame } from "./render/progress.ts";
 import { isResting } from "./render/row.ts";
+import { duration } from "./render/time.ts";
 import type { Sink } from "./watch.ts";
 
 export interface EndingSink extends Sink {
@@ -44,8 +45,14 @@ function jsonSink(ctx: Ctx): EndingSink {
       if (model.trouble !== trouble) line({ type: "trouble", message: model.trouble ?? null });
       trouble = model.trouble;
     },
+    back: (awayMs) => line({ type: "away", ms: Math.round(awayMs) }),
     end: () => {},
   };
+}
+
+/** What the person is told when the bus is back. */
+function backWords(awayMs: number): string {
+  return `! the bus was away ${duration(awayMs)}; went on`;
 }
 
 /** What is already under way when the watch begins. */
@@ -71,6 +78,7 @@ function plainSink(ctx: Ctx, fresh: boolean): EndingSink {
       if (model.trouble !== undefined && model.trouble !== trouble) write(`! ${model.trouble}`);
       trouble = model.trouble;
     },
+    back: (awayMs) => write(backWords(awayMs)),
     end: () => {},
   };
 }
@@ -118,6 +126,7 @@ function liveSink(ctx: Ctx, _fresh: boolean): EndingSink {
       if (line !== undefined) block.print(line);
     },
     trouble: take,
+    back: (awayMs) => block.print(ctx.p.yellow(backWords(awayMs))),
     end: () => {
       clearInterval(timer);
       offResize();

@@ -5,7 +5,7 @@
 // 2. Every record goes to the sink and into the rows.
 // 3. When no row can move by itself any more, get_run is asked again; the bus decides whether the run has ended.
 // 4. The connection is lost: `connect` is asked for a new one, with pauses, for RECONNECT_MS; then on with 1,
-//    the records from the last one seen.
+//    the records from the last one seen. How long it was away is told, once.
 // 5. The bus said before that it ends on purpose (`shutdown`): the watch ends too, and starts nothing again.
 
 import { BusbarError, isCode } from "../../schemas/errors.ts";
@@ -38,6 +38,8 @@ export interface Sink {
   record(record: JournalRecord, model: Model): void;
   /** Nothing happened, but something may look different. */
   trouble(model: Model): void;
+  /** The bus was away for so long, and the watch goes on. */
+  back(awayMs: number): void;
 }
 
 export interface WatchOptions {
@@ -60,12 +62,14 @@ export async function watchRun(options: WatchOptions): Promise<RunState | Stoppe
   for (let first = true; ; ) {
     try {
       const bus = await options.connect();
+      if (awaySince !== undefined && !first) options.sink.back(performance.now() - awaySince);
       awaySince = undefined;
       const follower = new Follower(bus, options, seen);
       try {
         const end = await follower.follow(first);
         first = false;
         if (end !== "lost") return end;
+        awaySince = performance.now();
       } catch (error) {
         if (follower.ordered) return { stopped: follower.ordered };
         throw error;

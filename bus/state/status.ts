@@ -28,8 +28,8 @@ export function isLive(_run: Run, tasks: Iterable<Task>): boolean {
 }
 
 /**
- * merged: every task is done. cancelled: nothing moves and the rest was cancelled, none blocked.
- * incomplete: nothing moves and something is blocked. paused: live, but nothing new is started.
+ * merged: every task is done. cancelled: every task was cancelled, and nothing has landed.
+ * incomplete: nothing moves, and something is blocked or was cancelled while other work landed. paused: live, but nothing new is started.
  */
 export function runStatus(run: Run, tasks: Iterable<Task>): RunStatus {
   let live = false;
@@ -44,7 +44,7 @@ export function runStatus(run: Run, tasks: Iterable<Task>): RunStatus {
   }
   if (live) return run.paused ? "paused" : "active";
   if (done === total) return "merged";
-  return done + cancelled === total ? "cancelled" : "incomplete";
+  return cancelled === total ? "cancelled" : "incomplete";
 }
 
 export function runSummary(run: Run, tasks: Iterable<Task>): RunSummary {

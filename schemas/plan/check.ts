@@ -62,8 +62,8 @@ export function checkPlan(draft: PlanDraft, options: CheckOptions): PlanReport {
   checkGate(context);
   checkPlanPatterns(context);
   checkDependencies(context);
-  checkCycles(graph, context);
-  for (const task of draft.tasks) lintTask(task, context);
+  checkCycles(context);
+  for (const task of [...draft.tasks, ...draft.parts]) lintTask(task, context);
   const overlaps = findOverlaps(graph, draft.tasks);
   warnOverlaps(overlaps, context);
   warnWide(context);

@@ -18,6 +18,11 @@ export interface DraftTask {
   expectedLines?: number;
 }
 
+/** A task with faults, as far as it could be read: nothing is said about what hangs on a key in `lost`. */
+export interface DraftPart extends DraftTask {
+  lost: ReadonlySet<string>;
+}
+
 export interface PlanDraft {
   run: string;
   /** As written: seen from the plan file. */
@@ -36,6 +41,12 @@ export interface PlanDraft {
   agentAt: Place;
   /** The tasks that could be read. */
   tasks: DraftTask[];
+  /** Those with faults, so that one round names all there is to say. */
+  parts: DraftPart[];
+  /** Keys of the plan with faults; a plan with one, or with parts, is not submitted. */
+  lost: ReadonlySet<string>;
+  /** False: files or tasks could not be read at all, so that an unknown id may be theirs. */
+  allIds: boolean;
   /** Every id that was seen, also of tasks with faults, and its first place. */
   ids: ReadonlyMap<string, Place>;
   /** Where the plan itself begins, and its keys. */

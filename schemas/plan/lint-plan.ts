@@ -3,7 +3,7 @@
 import { globFault, meetsEverything, overlap } from "../globs.ts";
 import { showId } from "../ids.ts";
 import type { DraftTask } from "./draft.ts";
-import { findCycles, type Graph, unorderedPairs } from "./graph.ts";
+import { buildGraph, findCycles, type Graph, unorderedPairs } from "./graph.ts";
 import { checkPatternList, type LintContext } from "./lint-task.ts";
 import { didYouMean } from "./nearest.ts";
 
@@ -19,7 +19,8 @@ const MAX_GROUPS = 10;
 const SHOWN = 8;
 
 export function checkDependencies({ draft, problems, known }: LintContext): void {
-  for (const task of draft.tasks)
+  if (!draft.allIds) return; // the id may be of a task that could not be read
+  for (const task of [...draft.tasks, ...draft.parts])
     task.spec.depends_on.forEach((id) => {
       if (draft.ids.has(id) || known?.has(id)) return;
       const hint = problems.count < MAX_HINTS ? didYouMean(id, draft.ids.keys()) : undefined;
@@ -37,14 +38,16 @@ export function checkDependencies({ draft, problems, known }: LintContext): void
 }
 
 /** The path is printed in the direction of depends_on: each task waits for the next. */
-export function checkCycles(graph: Graph, { draft, problems }: LintContext): void {
+export function checkCycles({ draft, problems }: LintContext): void {
+  const tasks = [...draft.tasks, ...draft.parts];
+  const graph = buildGraph(tasks.map((task) => task.spec));
   for (const cycle of findCycles(graph)) {
     const names = cycle.map((i) => graph.ids[i] ?? "");
     const path =
       names.length <= 30
         ? names
         : [...names.slice(0, 14), `(${names.length - 28} more)`, ...names.slice(-14)];
-    const task = draft.tasks[cycle[0] ?? 0];
+    const task = tasks[cycle[0] ?? 0];
     const message = `these tasks wait for each other: ${path.join(" -> ")}`;
     const hint = "take one of these dependencies away";
     problems.error("cycle", task?.where("depends_on") ?? draft.at, message, { hint, task: task?.spec.id });
@@ -54,6 +57,7 @@ export function checkCycles(graph: Graph, { draft, problems }: LintContext): voi
 export function checkGate(context: LintContext): void {
   const { draft, problems, base } = context;
   const { gate } = draft;
+  if (draft.lost.has("gate")) return;
   if (gate === undefined) {
     const hint =
       "add `gate:` with checks, or say `gate: none` and let each task's acceptance be the only proof";

@@ -4,7 +4,7 @@ import { compilePathSet, fixedPrefix, globFault, isTreeWide, literalPath, type P
 import { showId } from "../ids.ts";
 import { LINT } from "../limits.ts";
 import type { BaseIndex } from "./base-index.ts";
-import type { DraftTask, PlanDraft } from "./draft.ts";
+import type { DraftPart, DraftTask, PlanDraft } from "./draft.ts";
 import { didYouMean } from "./nearest.ts";
 import type { Place, Problems } from "./nodes.ts";
 
@@ -23,13 +23,17 @@ export interface LintContext {
 const VAGUE =
   /\b(optimi[sz]\w*|improv\w*|clean(?:ed|ing|s)?[ -]?up|cleanup|refactor\w*|enhanc\w*|tid(?:y|ied|ying)\w*|polish\w*|moderni[sz]\w*|streamlin\w*|simplif\w*|beautif\w*|harden\w*|revamp\w*|rework\w*|make (?:\w+ ){0,4}(?:better|faster|nicer|cleaner))\b/i;
 
-export function lintTask(task: DraftTask, context: LintContext): void {
-  checkAgent(task, context);
-  checkPatterns(task, context);
-  checkScope(task, context);
+export function lintTask(task: DraftTask | DraftPart, context: LintContext): void {
+  const lost = "lost" in task ? task.lost : undefined;
+  // What hangs on a key that could not be read is not judged.
+  const sound = (...keys: string[]) => !lost || !keys.some((key) => lost.has(key));
+  const agent = sound("agent", "command", "model") && !context.draft.lost.has("agent");
+  if (agent && !context.draft.lost.has("defaults")) checkAgent(task, context);
+  if (sound("allowed_files")) checkPatterns(task, context);
+  if (sound("allowed_files", "forbidden_files", "changes_contracts")) checkScope(task, context);
   checkContextFiles(task, context);
-  checkGoal(task, context);
-  checkSize(task, context);
+  if (agent && sound("goal", "acceptance")) checkGoal(task, context);
+  if (sound("allowed_files")) checkSize(task, context);
 }
 
 /** Whether a model does the work; a command reads no goal. */

@@ -3,7 +3,8 @@
 // 1. Each file becomes a tree (YAML, JSON, Markdown); a file that cannot be read is one problem.
 // 2. The first file may be a plan (a mapping with plan keys), a list of tasks, or one task. The others hold tasks only:
 //    a list, `tasks: [...]`, or one task (never `include`, see include.ts), whose id defaults to the file's name.
-// 3. Head and tasks are held against input.ts; every fault of every file is named in one go.
+// 3. Head and tasks are held against input.ts; every fault of every file is named in one go. What has faults is kept as far
+//    as it could be read (`lost`, `parts`), so that check.ts says in the same round what does not hang on the faults.
 // 4. Ids must differ; both places are named.
 //
 // What this version reads but does not enforce is said as a warning. Meaning that needs the whole graph or the
@@ -11,14 +12,14 @@
 
 import { idFault, showId } from "../ids.ts";
 import { MAX_ID_CHARS, MAX_PLAN_BYTES, MAX_TASKS_PER_RUN } from "../limits.ts";
-import type { DraftTask, PlanDraft } from "./draft.ts";
+import type { DraftPart, DraftTask, PlanDraft } from "./draft.ts";
 import { type Include, includesIn, withoutInclude } from "./include.ts";
 import { PlanHead, TaskInput } from "./input.ts";
 import { parseJson } from "./json.ts";
 import { parseMarkdown } from "./markdown.ts";
 import { entry, type Node, nodeAt, type Place, type Problem, Problems, Source } from "./nodes.ts";
 import { type Fault, normaliseGate, normaliseTask } from "./normalise.ts";
-import { readShape } from "./shape.ts";
+import { readParts } from "./shape.ts";
 import { parseYaml } from "./yaml.ts";
 
 export interface PlanFile {
@@ -46,8 +47,8 @@ interface TaskTree extends Tree {
 }
 
 /**
- * `spec` is there whenever a head could be read, also when some tasks have faults, so that the check of the whole can
- * say more in the same go. It may be submitted only when no problem is an error.
+ * `spec` is there whenever there are tasks, also when head or tasks have faults, so that the check of the whole can say
+ * more in the same go. It may be submitted only when no problem is an error.
  */
 export function parsePlan(
   files: readonly PlanFile[],
@@ -68,7 +69,8 @@ export function parsePlan(
     const node = withoutInclude(tree.node, tree.source, plan?.source.file, problems);
     return taskTrees({ ...tree, node }, false, problems);
   });
-  const head = plan ? readHead(plan, problems) : {};
+  const unread = problems.list.some((p) => HIDES_TASKS.has(p.code));
+  const head = plan ? readHead(plan, problems) : { value: {}, lost: new Set<string>() };
   if (tasks.length > MAX_TASKS_PER_RUN) {
     problems.error(
       "too_large",
@@ -79,10 +81,8 @@ export function parsePlan(
   }
   if (tasks.length === 0 && !problems.failed)
     problems.error("no_tasks", plan?.source.place(plan.node.at) ?? start, "no tasks: there is nothing to do");
-  // A head with faults does not hide those of the tasks: they are read all the same, and the draft is dropped.
-  const draft =
-    first && tasks.length > 0 ? draftOf(head ?? {}, plan, start, tasks, context, problems) : undefined;
-  const spec = head ? draft : undefined;
+  const spec = first && tasks.length > 0 ? draftOf(head, plan, start, tasks, context, problems) : undefined;
+  if (spec && unread) spec.allIds = false;
   if (problems.left > 0)
     problems.list.push({
       ...start,
@@ -92,6 +92,9 @@ export function parsePlan(
     });
   return spec ? { spec, problems: problems.list } : { problems: problems.list };
 }
+
+/** Of a file or a list of tasks: which tasks it holds is not known then. */
+const HIDES_TASKS: ReadonlySet<Problem["code"]> = new Set(["parse", "too_large", "include", "wrong_type"]);
 
 /** Patterns of `include` of a plan, so that whoever reads files can follow them. Faults are parsePlan's to name. */
 export function includesOf(file: PlanFile): Include[] {
@@ -160,21 +163,27 @@ function taskTrees(tree: Tree, isThePlan: boolean, problems: Problems): TaskTree
   return wrong(tasks.value.at, "tasks must be a list", "begin each task with '- '");
 }
 
-function readHead(plan: Tree, problems: Problems): PlanHead | undefined {
+/** The head as far as it could be read, and the keys that could not. */
+interface Head {
+  value: PlanHead;
+  lost: ReadonlySet<string>;
+}
+
+function readHead(plan: Tree, problems: Problems): Head {
   const { node, source } = plan;
-  if (node.kind !== "map") return {};
-  const head: Node = { ...node, entries: node.entries.filter((e) => e.key !== "tasks") };
-  const read = readShape(PlanHead, head, source, problems);
+  if (node.kind !== "map") return { value: {}, lost: new Set() };
+  const head = { ...node, entries: node.entries.filter((e) => e.key !== "tasks") };
+  const { value: read, lost } = readParts(PlanHead, head, source, problems);
   const place = (key: string): Place => source.place(entry(node, key)?.at ?? node.at);
-  if (read?.budget) warnUnenforced(problems, place("budget"), "the budget is");
-  if (read?.review) warnUnenforced(problems, place("review"), "the plan's rules for review are");
-  if (read?.sandbox === "required") {
+  if (read.budget) warnUnenforced(problems, place("budget"), "the budget is");
+  if (read.review) warnUnenforced(problems, place("review"), "the plan's rules for review are");
+  if (read.sandbox === "required") {
     const hint = "`sandbox: auto` takes what there is";
     problems.error("not_available", place("sandbox"), "sandbox: required is not available in this version", {
       hint,
     });
   }
-  return read;
+  return { value: read, lost };
 }
 
 function warnUnenforced(problems: Problems, place: Place, what: string): void {
@@ -198,7 +207,7 @@ function itemPlacer({ node, source }: Tree): DraftTask["item"] {
 }
 
 function draftOf(
-  head: PlanHead,
+  { value: head, lost }: Head,
   plan: Tree | undefined,
   start: Place,
   trees: readonly TaskTree[],
@@ -206,7 +215,7 @@ function draftOf(
   problems: Problems,
 ): PlanDraft {
   const ids: Ids = { places: new Map(), folded: new Map() };
-  const tasks = trees.flatMap((tree, i) => readTask(tree, i, head, ids, problems));
+  const read = trees.map((tree, i) => readTask(tree, i, { value: head, lost }, ids, problems));
   const at = plan ? plan.source.place(plan.node.at) : start;
   const where = plan ? placer(plan) : () => start;
   const fault: Fault = (code, path, message, hint) => problems.error(code, where(...path), message, { hint });
@@ -226,14 +235,23 @@ function draftOf(
     contracts: head.contracts ?? [],
     sandbox: head.sandbox ?? "auto",
     agentAt: head.defaults?.agent === undefined ? where("agent") : where("defaults", "agent"),
-    tasks,
+    tasks: read.flatMap((one) => (one && !("lost" in one) ? [one] : [])),
+    parts: read.flatMap((one) => (one && "lost" in one ? [one] : [])),
+    lost,
+    allIds: read.every((one) => one !== undefined),
     ids: ids.places,
     at,
     where,
   };
 }
 
-function readTask(tree: TaskTree, index: number, head: PlanHead, ids: Ids, problems: Problems): DraftTask[] {
+function readTask(
+  tree: TaskTree,
+  index: number,
+  head: Head,
+  ids: Ids,
+  problems: Problems,
+): DraftTask | DraftPart | undefined {
   const { source } = tree;
   if (tree.node.kind !== "map") {
     problems.error(
@@ -241,7 +259,7 @@ function readTask(tree: TaskTree, index: number, head: PlanHead, ids: Ids, probl
       source.place(tree.node.at),
       `task ${index + 1} must be a mapping of keys to values`,
     );
-    return [];
+    return undefined;
   }
   const node = withDefaultId(tree.node, tree.defaultId);
   const id = entry(node, "id")?.value;
@@ -249,18 +267,31 @@ function readTask(tree: TaskTree, index: number, head: PlanHead, ids: Ids, probl
   const place = source.place(id?.at ?? node.at);
   const before = problems.count;
   if (name !== undefined) noteId(name, place, ids, problems);
-  const input = readShape(TaskInput, node, source, problems, idFault(name) ? undefined : name);
-  if (!input) return [];
+  const known = idFault(name) ? undefined : name;
+  const read = readParts(TaskInput, node, source, problems, known);
+  if (known === undefined) return undefined;
+  const { value, lost } = read;
+  // A list that is lost covers nothing rather than everything: nothing is said about it.
+  const input: TaskInput = read.whole ? read.value : { allowed_files: [], ...value, id: known };
   const where = placer({ node, source });
-  const item = itemPlacer({ node, source });
-  const fault: Fault = (code, path, message, hint) =>
+  const unread = new Set(lost);
+  const spec = normaliseTask(input, head.value, (code, path, message, hint) => {
+    // Who does the work may stand in what could not be read.
+    const hidden = ["agent", "command", "model"].some((key) => lost.has(key));
+    if (code === "agent" && (hidden || head.lost.has("agent") || head.lost.has("defaults"))) return;
+    unread.add(String(path[0] ?? code));
     problems.error(code, where(...path), message, { hint, task: input.id });
-  const spec = normaliseTask(input, head, fault);
-  if (problems.count > before) return [];
+  });
   const expectedLines = input.expected_lines;
-  const ownAgent = input.agent !== undefined;
-  const more = expectedLines === undefined ? {} : { expectedLines };
-  return [{ spec, at: source.place(node.at), where, item, ownAgent, ...more }];
+  const task: DraftTask = {
+    spec,
+    at: source.place(node.at),
+    where,
+    item: itemPlacer({ node, source }),
+    ownAgent: input.agent !== undefined,
+    ...(expectedLines === undefined ? {} : { expectedLines }),
+  };
+  return problems.count > before ? { ...task, lost: unread } : task;
 }
 
 function withDefaultId(node: Node & { kind: "map" }, defaultId: string | undefined): Node & { kind: "map" } {

@@ -14,13 +14,49 @@ export function readShape<T extends z.ZodType>(
   node: Node,
   source: Source,
   problems: Problems,
-  task?: string,
 ): z.output<T> | undefined {
   const result = schema.safeParse(toValue(node));
   if (result.success) return result.data;
-  const report = new Report(schema, node, source, problems, task);
+  const report = new Report(schema, node, source, problems, undefined);
   for (const issue of withoutEchoes(schema, result.error.issues)) report.issue(issue, []);
   return undefined;
+}
+
+/** What of a mapping could be read. `lost`: keys with faults, and those that misspelt ones were meant for. */
+export type Parts<T extends z.ZodObject> =
+  | { whole: true; value: z.output<T>; lost: ReadonlySet<string> }
+  | { whole: false; value: Partial<z.output<T>>; lost: ReadonlySet<string> };
+
+/** The value in the schema's type, or its sound parts when problems were added: later checks may go on with those. */
+export function readParts<T extends z.ZodObject>(
+  schema: T,
+  node: Node & { kind: "map" },
+  source: Source,
+  problems: Problems,
+  task?: string,
+): Parts<T> {
+  const value = toValue(node) as Record<string, unknown>;
+  const result = schema.safeParse(value);
+  if (result.success) return { whole: true, value: result.data, lost: new Set() };
+  const { issues } = result.error;
+  const report = new Report(schema, node, source, problems, task);
+  for (const issue of withoutEchoes(schema, issues)) report.issue(issue, []);
+  const lost = lostKeys(schema, issues);
+  const kept = Object.fromEntries(Object.entries(value).filter(([key]) => !lost.has(key)));
+  const again = schema.partial().safeParse(kept);
+  return { whole: false, value: (again.success ? again.data : {}) as Partial<z.output<T>>, lost };
+}
+
+function lostKeys(schema: z.ZodObject, issues: readonly Issue[]): Set<string> {
+  const lost = new Set<string>();
+  const known = Object.keys(schema.shape);
+  for (const issue of issues) {
+    const [top] = issue.path;
+    if (top !== undefined) lost.add(String(top));
+    else if (issue.code === "unrecognized_keys")
+      for (const key of issue.keys) lost.add(key).add(nearest(key, known) ?? key);
+  }
+  return lost;
 }
 
 /** `allowed_file` is one fault, not two: no word about the missing key that a misspelt one was meant for. */

@@ -37,6 +37,28 @@ test("O8: the same plan a second time attaches and says so; Ctrl-C detaches with
   assert.equal(w.git("show", "busbar/r:a.txt"), "a");
 });
 
+test("issue 2.6: SIGTERM to a second run of the same plan leaves it; the run goes on under the first", async (t) => {
+  const w = makeWorld(t);
+  const plan = w.plan([{ id: "a", command: slow(w) }]);
+  const first = w.start(["run", plan]);
+  await begun(w);
+  const second = w.start(["run", plan]);
+  await until(
+    "the second is attached",
+    () => /attached to it[\s\S]*only leave it/.test(second.out()),
+    20_000,
+  );
+  await until("the second watches", () => /a running #1/.test(second.out()), 20_000);
+  second.child.kill("SIGTERM");
+  const left = await second.ended;
+  assert.equal(left.code, 130, left.err);
+  assert.match(left.out, /busctl cancel r/);
+  w.sh("touch go");
+  const end = await first.ended;
+  assert.equal(end.code, 0, end.out + end.err);
+  assert.equal(w.git("show", "busbar/r:a.txt"), "a");
+});
+
 test("SIGTERM cancels the run, waits for its end, exit 1; the table says cancelled", async (t) => {
   const w = makeWorld(t);
   const run = w.start(["run", w.plan([{ id: "a", command: slow(w) }])]);
@@ -59,7 +81,7 @@ test("O7: a run with a failure: exit 1, the reason, the commands; report, diff, 
   assert.equal(run.code, 1, run.err);
   assert.match(run.out, /git merge --ff-only busbar\/r/);
   assert.match(run.out, /busctl retry r\/bad --feedback/);
-  assert.match(run.out, /1 task waits behind/);
+  assert.match(run.out, /1 task waits for bad \(blocked; by dependency\): kid/);
   assert.equal((await w.busctl(["cat", "good:good.txt"])).out, "good\n");
   assert.match((await w.busctl(["logs", "good"])).out, /working/);
   assert.match((await w.busctl(["diff", "good", "--stat"])).out, /good\.txt/);

@@ -239,3 +239,32 @@ test("O8: a run that was through all the same when the bus ended on purpose is t
   buses[0]?.emit(landed(11, "a"));
   assert.equal(await end, 0);
 });
+
+test("issue 2.6: SIGTERM to a watch of another's run only leaves it, and says how to come back or cancel", async () => {
+  const { options, buses, subscribed } = world([makeTask("a", running())]);
+  const ctx = fakeCtx(undefined);
+  const end = attend(ctx, { ...options, cancelOnTerm: false });
+  await subscribed(0);
+  ctx.signal("SIGTERM");
+  assert.equal(await end, 130);
+  assert.match(ctx.written(), /r goes on\.\n.*tasks --follow --run r\n.*busctl cancel r/);
+  assert.ok(buses.every((bus) => bus.calls.every((one) => one.method !== "cancel")));
+});
+
+test("issue 2.6: a bus that was away is told once, with how long; one that never went is not", async () => {
+  for (const json of [false, true]) {
+    const { options, state, buses, subscribed } = world([makeTask("a", running())]);
+    const ctx = fakeCtx(undefined, { json });
+    const end = attend(ctx, options);
+    await subscribed(0);
+    assert.doesNotMatch(ctx.written(), /away/);
+    buses[0]?.drop();
+    await subscribed(1);
+    state.tasks = [makeTask("a", merged())];
+    state.status = "merged";
+    buses[1]?.emit(landed(11, "a"));
+    assert.equal(await end, 0);
+    const told = json ? /^\{"type":"away","ms":\d+\}$/gm : /^! the bus was away \d+\.\ds; went on$/gm;
+    assert.equal(ctx.written().match(told)?.length, 1, ctx.written());
+  }
+});

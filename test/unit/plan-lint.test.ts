@@ -229,12 +229,24 @@ test("S2: a fault in one file does not hide those of another, and a task with a 
     { name: "t/d.yaml", text: "run: x\ntasks: []\n", kind: "yaml" },
   ]);
   const places = errors.map((e) => e.split(" ").slice(0, 2).join(" "));
-  assert.deepEqual(places, [
-    "parse t/c.json:1:2",
-    "wrong_type t/d.yaml:1:1",
-    "unknown_key plan.yaml:1:49",
-    "unknown_dependency t/b.yaml:4:17",
+  assert.deepEqual(places, ["parse t/c.json:1:2", "wrong_type t/d.yaml:1:1", "unknown_key plan.yaml:1:49"]);
+  // `q` may be of the file that could not be read; once that can be, it is a fault.
+  const { errors: then } = checkFiles([
+    {
+      name: "plan.yaml",
+      text: "tasks: [{id: a, command: x, allowed_files: [a], acceptence: [y]}]",
+      kind: "yaml",
+    },
+    {
+      name: "t/b.yaml",
+      text: "id: b\ncommand: x\nallowed_files: [b]\ndepends_on: [a, q]\nacceptance: [y]\n",
+      kind: "yaml",
+    },
   ]);
+  assert.deepEqual(
+    then.map((e) => e.split(" ").slice(0, 2).join(" ")),
+    ["unknown_key plan.yaml:1:49", "unknown_dependency t/b.yaml:4:17"],
+  );
 });
 
 test("case 59 failed-dependency: a plan that is added to a run may depend on what that run has", () => {
@@ -263,4 +275,60 @@ test("case 59 failed-dependency: a plan that is added to a run may depend on wha
     ["unknown_dependency"],
   );
   assert.deepEqual(errors(new Set(["good"])), []);
+});
+
+test("S2, issue 2.2: one round names every fault that does not hang on another one", () => {
+  const { errors, warnings } = check(
+    `run: bad
+workerz: 3
+gate: none
+tasks:
+  - id: a
+    comand: "true"
+    depends_on: [nobody]
+    allowed_files: [src/f1.txt]
+    context_files: [src/missing.txt]
+    acceptance: ["true"]
+  - id: b
+    command: "true"
+    depends_on: [c, a]
+    allowed_files: ["../abs"]
+    acceptance: ["true"]
+    retries: many
+  - id: c
+    command: "true"
+    depends_on: [b]
+    allowed_files: [src/f2.txt]
+    acceptance: ["true"]
+`,
+    { gate: "written", files: ["src/f1.txt", "src/f2.txt"] },
+  );
+  const found = errors.map((line) => line.split(" ").slice(0, 2).join(" "));
+  assert.deepEqual(found.toSorted(), [
+    "bad_pattern p.yaml:14:21",
+    "cycle p.yaml:19:17",
+    "no_such_file p.yaml:9:21",
+    "unknown_dependency p.yaml:7:18",
+    "unknown_key p.yaml:2:1",
+    "unknown_key p.yaml:6:5",
+    "wrong_type p.yaml:16:14",
+  ]);
+  assert.deepEqual(warnings, []);
+});
+
+test("S2, issue 2.2: nothing is said about what may stand in a part that could not be read", () => {
+  const { errors } = check(
+    `agnet: codex
+gat: none
+tasks:
+  - {id: a, goal: "${"x".repeat(400)}", allowed_files: [a], acceptance: ["true"]}
+  - {idd: b, command: "true", allowed_files: [b], acceptance: ["true"]}
+  - {id: c, depends_on: [b], command: "true", allowd_files: [c], acceptance: ["true"]}
+`,
+    { gate: "written" },
+  );
+  assert.deepEqual(
+    errors.map((line) => line.split(" ")[0]),
+    ["unknown_key", "unknown_key", "unknown_key", "unknown_key"],
+  );
 });

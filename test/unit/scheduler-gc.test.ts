@@ -70,5 +70,7 @@ test("W9: a workspace with a living process stays", async (t) => {
   const later = Date.now() + 7_200_000;
   const order = { control: {} as never, stateDir, tasks, idleMs: 3_600_000, now: later, dry: true };
   const { kept } = await collect(order);
-  assert.deepEqual(kept, [{ workspace: dir, why: "in use" }]);
+  assert.deepEqual(kept, [
+    { workspace: dir, run: tasks[7]?.run, task: tasks[7]?.spec.id, kind: "in_use", why: "in use" },
+  ]);
 });

@@ -1,9 +1,10 @@
 // The report of a run: one object, and the same as Markdown. Pure. Fields are only ever added.
 
 import type { RunSummary } from "../../../schemas/methods.ts";
-import type { AttemptRecord, Run, Task } from "../../../schemas/task.ts";
+import { type AttemptRecord, CAUSES, type Cause, type Run, type Task } from "../../../schemas/task.ts";
 import { adviceFor, takeOver } from "./advice.ts";
 import { intoOutcome } from "./into-outcome.ts";
+import { outcomeWords } from "./outcome.ts";
 import type { Shown } from "./palette.ts";
 import { rowOf } from "./row.ts";
 import { duration, millis } from "./time.ts";
@@ -33,6 +34,8 @@ export function buildReport({ run, summary, tasks, files, now, version }: Report
     generated: new Date(now).toISOString(),
     run: run.run,
     status: summary.status,
+    /** The same in words. */
+    outcome: outcomeWords(summary),
     created: run.created,
     submitted_by: run.by,
     repo: run.spec.repo,
@@ -81,6 +84,16 @@ function took(attempt: AttemptRecord, now: number): number {
   return Math.max(0, millis(attempt.ended, now) - millis(attempt.started));
 }
 
+function failedAttempts(task: Task): Partial<Record<Cause, number>> {
+  const counts: Partial<Record<Cause, number>> = {};
+  for (const { result } of task.attempts) if (isCause(result)) counts[result] = (counts[result] ?? 0) + 1;
+  return counts;
+}
+
+function isCause(result: AttemptRecord["result"] | null): result is Cause {
+  return (CAUSES as readonly (string | null | undefined)[]).includes(result);
+}
+
 function taskReport(task: Task, files: FileChange[], now: number) {
   const row = rowOf(task);
   const { state } = task;
@@ -108,7 +121,10 @@ function taskReport(task: Task, files: FileChange[], now: number) {
         duration_ms,
       })),
     })),
+    /** Since the last time a person asked for a retry: what counts against `retries`. */
     failed_tries: task.counts,
+    /** Of all attempts, whatever was asked for since. */
+    failed_attempts: failedAttempts(task),
     duration_ms: attemptMs(task, now),
     granted: task.granted,
     files,
@@ -121,7 +137,7 @@ export function reportMarkdown(report: Report): string {
   const lines = [
     `# Run ${report.run}: ${report.merged} of ${report.total} merged`,
     "",
-    `- status: **${report.status}**`,
+    `- status: **${report.outcome}**`,
     `- base: ${cell(report.base_name)} (\`${report.base}\`)`,
     `- branch: \`${report.branch}\` at \`${report.head}\``,
     ...(report.into ? [intoLine(report.into, report.into_result)] : []),
@@ -138,6 +154,8 @@ export function reportMarkdown(report: Report): string {
   ];
   const open = report.tasks.filter((task) => task.state !== "merged");
   if (open.length > 0) lines.push("", "## Not merged", ...open.flatMap(openTask));
+  const failed = report.tasks.filter((task) => Object.keys(task.failed_attempts).length > 0);
+  if (failed.length > 0) lines.push("", "## Failed attempts", ...failed.flatMap(failedList));
   const changed = report.tasks.filter((task) => task.files.length > 0);
   if (changed.length > 0) lines.push("", "## Files", ...changed.flatMap(fileList));
   return `${lines.join("\n")}\n`;
@@ -158,7 +176,7 @@ function gateLine(report: Report): string {
 }
 
 function taskRow(task: Report["tasks"][number]): string {
-  const causes = Object.entries(task.failed_tries).map(([cause, n]) => `${cause} ${n}`);
+  const causes = Object.entries(task.failed_attempts).map(([cause, n]) => `${cause} ${n}`);
   const last = task.attempts.at(-1)?.verdicts ?? [];
   const passed = last.filter((one) => one.verdict === "pass").length;
   const cells = [
@@ -182,6 +200,17 @@ function openTask(task: Report["tasks"][number]): string[] {
     cell(task.why ?? task.detail ?? ""),
     ...(task.advice ? ["", cell(task.advice.what), "", "```", ...task.advice.commands, "```"] : []),
   ];
+}
+
+/** Every attempt that failed, also of tasks that were merged since: that is what the next plan learns from. */
+function failedList(task: Report["tasks"][number]): string[] {
+  const lines = task.attempts
+    .filter(({ result }) => isCause(result))
+    .map(
+      ({ attempt, result, duration_ms, evidence }) =>
+        `- #${attempt} **${result}** after ${duration(duration_ms)}${evidence ? `: ${cell(evidence)}` : ""}`,
+    );
+  return ["", `\`${task.task}\``, "", ...lines];
 }
 
 function fileList(task: Report["tasks"][number]): string[] {

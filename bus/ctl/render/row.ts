@@ -16,6 +16,8 @@ export interface Row {
   detail: string;
   /** Since when it is in this state, ms since 1970. */
   since: number;
+  /** When its first attempt began, ms since 1970; 0 = not yet. */
+  began: number;
   /** The agent's newest word, or one sentence of evidence. */
   note: string;
 }
@@ -35,6 +37,7 @@ export function rowOf(task: Task): Row {
     attempt: last?.attempt ?? 0,
     detail: "",
     since: "since" in state ? millis(state.since) : millis(last?.ended),
+    began: millis(task.attempts[0]?.started),
     note: "",
   };
   switch (state.name) {
@@ -64,6 +67,13 @@ export function rowOf(task: Task): Row {
     case "cancelled":
       return { ...row, note: `by ${state.by}` };
   }
+}
+
+/** How long it took where it is merged, from its first attempt to its landing; else how long it is as it is. */
+export function timeOf(row: Row, now: number): number | undefined {
+  if (row.shown === "cancelled" || row.since === 0) return undefined;
+  if (row.shown !== "merged") return now - row.since;
+  return row.began === 0 ? undefined : row.since - row.began;
 }
 
 export function shownOf(task: Task): Shown {

@@ -4,8 +4,9 @@ import type { RunSummary } from "../../../schemas/methods.ts";
 import type { Run, Task } from "../../../schemas/task.ts";
 import { adviceFor, takeOver } from "./advice.ts";
 import { intoOutcome } from "./into-outcome.ts";
+import { outcomeWords } from "./outcome.ts";
 import { type Palette, paintState, sign } from "./palette.ts";
-import { rowOf, shownOf } from "./row.ts";
+import { rowOf, shownOf, timeOf } from "./row.ts";
 import { renderTable } from "./table.ts";
 import { duration, millis, plural } from "./time.ts";
 import { oneLine, wrap } from "./width.ts";
@@ -31,7 +32,10 @@ export function endLines(end: RunEnd, now: number, p: Palette, width: number): s
   const took = duration(lastMoment(tasks, now) - millis(run.created));
   const tally = `${summary.merged} of ${summary.total} merged in ${took}`;
   const whole = summary.merged === summary.total;
-  lines.push("", `${p.bold(run.run)}: ${whole ? p.green(tally) : `${p.yellow(tally)}, ${summary.status}`}`);
+  lines.push(
+    "",
+    `${p.bold(run.run)}: ${whole ? p.green(tally) : `${p.yellow(tally)}; ${outcomeWords(summary)}`}`,
+  );
   lines.push(...gateLines(summary, p), ...landedLines(run, summary, p));
   lines.push(...adviceLines(tasks, p, width));
   return lines;
@@ -50,7 +54,7 @@ export function taskTable(tasks: readonly Task[], now: number, p: Palette, width
       String(row.wave + 1),
       row.attempt === 0 ? "" : `#${row.attempt}`,
       row.detail,
-      row.since === 0 ? "" : duration(now - row.since),
+      timeText(timeOf(row, now)),
       oneLine(row.note),
     ];
   });
@@ -62,13 +66,17 @@ export function taskTable(tasks: readonly Task[], now: number, p: Palette, width
       { title: "wave", align: "right" },
       { title: "try", align: "right" },
       { title: "phase", shrinkTo: 7 },
-      { title: "for", align: "right" },
+      { title: "time", align: "right" },
       { title: "note", shrinkTo: 10 },
     ],
     rows,
     width,
     p.dim,
   );
+}
+
+function timeText(ms: number | undefined): string {
+  return ms === undefined ? "" : duration(ms);
 }
 
 /** The sign comes without colour: the table paints after it has the width. */
@@ -124,9 +132,42 @@ function adviceLines(tasks: readonly Task[], p: Palette, width: number): string[
   }
   if (roots.length > ADVISED_TASKS)
     lines.push("", `... and ${roots.length - ADVISED_TASKS} more: busctl report`);
-  const behind = open.length - roots.length;
-  if (behind > 0) lines.push("", p.dim(`${plural(behind, "task waits", "tasks wait")} behind those.`));
+  const held = heldLines(tasks, width);
+  if (held.length > 0) lines.push("", ...held.map((line) => p.dim(line)));
   return lines;
+}
+
+/** Ids in one line about those that wait. */
+const HELD_SHOWN = 6;
+
+/** Who waits for whose decision: by a dependency, or since a wave opens only after the lower ones. One line for each. */
+function heldLines(tasks: readonly Task[], width: number): string[] {
+  const byId = new Map(tasks.map((task) => [task.spec.id, task]));
+  const held = new Map<string, string[]>();
+  for (const { spec, state } of tasks) {
+    if (state.name !== "blocked" || state.needs.kind !== "upstream") continue;
+    const { root, state: word } = state.needs;
+    const how = dependsOn(byId, spec.id, root) ? "by dependency" : "its wave opens after it";
+    const key = `${root} (${word}; ${how})`;
+    held.set(key, [...(held.get(key) ?? []), spec.id]);
+  }
+  const lines = [...held].map(([root, ids]) => {
+    const more = ids.length > HELD_SHOWN ? ` and ${ids.length - HELD_SHOWN} more` : "";
+    const who = ids.slice(0, HELD_SHOWN).join(", ");
+    return `${plural(ids.length, "task waits", "tasks wait")} for ${root}: ${who}${more}`;
+  });
+  return lines.slice(0, ADVISED_TASKS).flatMap((line) => wrap(line, width));
+}
+
+/** Directly or through others. */
+function dependsOn(byId: ReadonlyMap<string, Task>, id: string, root: string): boolean {
+  const seen = new Set([id]);
+  for (const at of seen)
+    for (const dep of byId.get(at)?.spec.depends_on ?? []) {
+      if (dep === root) return true;
+      seen.add(dep);
+    }
+  return false;
 }
 
 function lastMoment(tasks: readonly Task[], now: number): number {

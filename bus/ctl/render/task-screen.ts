@@ -3,7 +3,7 @@
 import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts";
 import { adviceFor } from "./advice.ts";
 import { type Palette, paintState } from "./palette.ts";
-import { doubtNote, rowOf } from "./row.ts";
+import { doubtNote, rowOf, timeOf } from "./row.ts";
 import { bytes, clockTime, duration, millis, plural } from "./time.ts";
 import { cut, harmless, oneLine, wrap } from "./width.ts";
 
@@ -16,7 +16,9 @@ const LOG_LINE_LINES = 3;
 export function taskScreen(task: Task, run: Run, now: number, p: Palette, width: number): string[] {
   const row = rowOf(task);
   const state = paintState(row.shown, row.shown, p);
-  const facts = [row.detail, row.since === 0 ? "" : `for ${duration(now - row.since)}`].filter(
+  const time = timeOf(row, now);
+  const word = row.shown === "merged" ? "took" : "for";
+  const facts = [row.detail, time === undefined ? "" : `${word} ${duration(time)}`].filter(
     (part) => part !== "",
   );
   return [

@@ -9,15 +9,7 @@ import { thisHost } from "../launch.ts";
 import { oneShot } from "../one-shot.ts";
 import { whileWaiting } from "../patience.ts";
 import { configOf } from "../plan-check.ts";
-import { bytes, plural } from "../render/time.ts";
-import { harmless } from "../render/width.ts";
-
-/** What `scheduler/main --gc --json` prints. */
-interface GcAnswer {
-  archived: { workspace: string; task?: string; bytes?: number; archive?: string }[];
-  kept: { workspace: string; why: string }[];
-  freed_bytes?: number;
-}
+import { type GcAnswer, gcLines } from "../render/gc.ts";
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
   const idle = args.flag("all") ? 0 : idleSeconds(args.text("idle"));
@@ -46,13 +38,5 @@ function idleSeconds(text: string | undefined): number | undefined {
 }
 
 async function tell(ctx: Ctx, answer: GcAnswer, dry: boolean): Promise<void> {
-  const { archived, kept } = answer;
-  const verb = dry ? "would archive" : "archived";
-  const freed = answer.freed_bytes === undefined ? "" : `, ${bytes(answer.freed_bytes)}`;
-  await say(
-    ctx,
-    ...archived.map((one) => `${verb} ${harmless(one.workspace)}`),
-    ...kept.map((one) => ctx.p.dim(`kept ${harmless(one.workspace)}: ${harmless(one.why)}`)),
-    `${verb} ${plural(archived.length, "workspace")}${freed}; kept ${kept.length}`,
-  );
+  await say(ctx, ...gcLines(answer, dry, ctx.p, ctx.io.columns()));
 }

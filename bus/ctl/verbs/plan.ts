@@ -15,9 +15,9 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
     await ctx.io.out(problemsText(checked, ctx.p));
     if (checked.problems.length > 0 && checked.report && !bad) await say(ctx, "");
     if (checked.report && !bad) await ctx.io.out(renderReport(checked.report, ctx.p));
-    if (checked.draft && !checked.repo)
+    if (checked.draft && !checked.repo && !bad)
       await say(ctx, ctx.p.yellow("no commit to check against: file patterns were not compared with files"));
-    if (checked.draft?.gate === "none")
+    if (checked.draft?.gate === "none" && !bad)
       await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));
   }
   return bad ? EXIT.refused : EXIT.ok;

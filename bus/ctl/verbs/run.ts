@@ -2,7 +2,8 @@
 //
 // 1. Plan and repository are checked; refused here means that nothing was started and nothing changed.
 // 2. Bus and scheduler are started, as far as they are missing; they end by themselves when idle.
-// 3. The plan is submitted. The same plan again is the same run: it is attached to, and that is said.
+// 3. The plan is submitted. The same plan again is the same run: it is attached to, and that is said. Only the `run` that
+//    began it cancels it at SIGTERM; one that attached, or added tasks, only leaves.
 // 4. The run is watched to its end; the bus or scheduler is started again when it was killed meanwhile.
 
 import { BusbarError, isCode } from "../../../schemas/errors.ts";
@@ -22,7 +23,7 @@ import { checkInto } from "../into.ts";
 import { thisHost } from "../launch.ts";
 import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
-import { plural } from "../render/time.ts";
+import { millis, plural } from "../render/time.ts";
 
 const SUBMIT_TRIES = 3;
 
@@ -52,15 +53,16 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
     await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
     return openBus(commonDir);
   };
-  const answer = await submit(connect, { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
-  await announce(ctx, spec, answer, detach);
+  const answer = await submit(ctx, connect, { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
+  const own = !answer.attached && addTo === undefined;
+  await announce(ctx, spec, answer, { detach, own });
   if (detach) return EXIT.ok;
   return attend(ctx, {
     run: answer.run,
     fresh: !answer.attached,
     keepGoing: args.flag("keep-going"),
     connect,
-    cancelOnTerm: true,
+    cancelOnTerm: own,
     revive: async () => {
       const again = await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
       return again.started.length > 0 ? `started ${again.started.join(" and ")} again` : undefined;
@@ -68,16 +70,24 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   });
 }
 
-/** A bus that is killed just then is started again: the same plan a second time is the same run. */
+/**
+ * A bus that is killed just then is started again: the same plan a second time is the same run, and still the one that we
+ * began when it was taken by a call of ours whose answer was lost.
+ */
 async function submit(
+  ctx: Ctx,
   connect: () => Promise<Bus>,
   params: Params<"submit_run">,
 ): Promise<Result<"submit_run">> {
+  const began = ctx.now();
   for (let tries = 1; ; tries++) {
     let bus: Bus | undefined;
     try {
       bus = await connect();
-      return await bus.call("submit_run", params);
+      const answer = await bus.call("submit_run", params);
+      if (!answer.attached || tries === 1) return answer;
+      const { summary } = await bus.call("get_run", { run: answer.run });
+      return { ...answer, attached: millis(summary.created) < began };
     } catch (error) {
       if (isCode(error, "RUN_EXISTS")) throw lostTo(error, params.spec.run);
       if (!isCode(error, "BUS_AWAY") || tries >= SUBMIT_TRIES) throw error;
@@ -153,7 +163,7 @@ async function announce(
   ctx: Ctx,
   spec: RunSpec,
   answer: { run: string; attached: boolean; tasks: number },
-  detach: boolean,
+  { detach, own }: { detach: boolean; own: boolean },
 ): Promise<void> {
   const { run, attached, tasks } = answer;
   if (ctx.json) {
@@ -170,6 +180,8 @@ async function announce(
   );
   if (spec.gate === "none")
     await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));
+  if (!detach && !own)
+    await say(ctx, `  Ctrl-C and SIGTERM only leave it; to cancel it:  busctl cancel ${run}`);
   if (detach)
     await say(ctx, `  watch it:   busctl tasks --follow --run ${run}`, `  cancel it:  busctl cancel ${run}`);
 }

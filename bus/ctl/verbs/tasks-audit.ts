@@ -2,7 +2,9 @@
 // last records, in the order in which things happened.
 
 import type { JournalRecord } from "../../../schemas/events.ts";
-import type { Params, Result } from "../../../schemas/methods.ts";
+import { showId } from "../../../schemas/ids.ts";
+import { METHODS, type Params, type Result } from "../../../schemas/methods.ts";
+import { nearest } from "../../../schemas/plan/nearest.ts";
 import { type Address, checkId, resolveRun, resolveTask } from "../address.ts";
 import { busGone } from "../connect.ts";
 import { type Args, type Bus, type Ctx, usage } from "../context.ts";
@@ -41,6 +43,8 @@ export async function audit(ctx: Ctx, args: Args, address: Address | undefined):
 function filters(args: Args, now: number): Query {
   const method = args.text("method");
   const actor = args.text("actor");
+  if (method !== undefined) checkMethod(method);
+  if (actor !== undefined) checkActor(actor);
   const request = args.text("request-id");
   const since = moment("since", args.text("since"), now);
   const until = moment("until", args.text("until"), now);
@@ -51,6 +55,32 @@ function filters(args: Args, now: number): Query {
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
   };
+}
+
+/** A word that no record can have is a slip: silence would read as "it never happened". */
+function checkMethod(method: string): void {
+  if (Object.hasOwn(METHODS, method)) return;
+  const near = nearest(method, Object.keys(METHODS));
+  throw usage(
+    `--method: there is no method ${showId(method)}${near ? `; did you mean ${near}?` : ""}`,
+    "PROTOCOL.md lists the methods; without --method the log shows what there is.",
+  );
+}
+
+/** Who can be in a record: alone, or with a name behind `:` (`scheduler:HOST`, `agent:RUN/TASK#N`). */
+const ALONE = ["person", "scheduler", "bus", "unknown"] as const;
+const NAMED = ["scheduler", "shim", "agent"] as const;
+
+function checkActor(actor: string): void {
+  const colon = actor.indexOf(":");
+  const kind = colon < 0 ? actor : actor.slice(0, colon);
+  const kinds: readonly string[] = colon < 0 ? ALONE : NAMED;
+  if (kinds.includes(kind)) return;
+  const shape = "--actor is person, scheduler, bus, scheduler:HOST, shim:RUN/TASK#N or agent:RUN/TASK#N";
+  if (colon < 0 && (kind === "shim" || kind === "agent"))
+    throw usage(`--actor ${kind} needs its attempt: ${kind}:RUN/TASK#N`);
+  const near = nearest(kind, [...ALONE, ...NAMED]);
+  throw usage(`--actor: nobody is called ${showId(actor)}${near ? `; did you mean ${near}?` : ""}`, shape);
 }
 
 const UNITS: ReadonlyMap<string, number> = new Map([

@@ -7,6 +7,7 @@ import { byInterest, isLive, parseAddress, resolveRun, resolveTask } from "../ad
 import { ping } from "../connect.ts";
 import { type Args, type Bus, type Ctx, say, sayJson, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
+import { standingWord } from "../render/outcome.ts";
 import { bar, countRows, countWords } from "../render/progress.ts";
 import { rowOf } from "../render/row.ts";
 import { taskTable } from "../render/summary.ts";
@@ -92,7 +93,7 @@ function headLines(ctx: Ctx, summary: RunSummary, rows: readonly ReturnType<type
   const first = [p.bold(summary.run), bar(summary.merged, summary.total, 16, p), tally, words]
     .filter((part) => part !== "")
     .join("  ");
-  const facts = `${summary.status}, base ${summary.base_name} ${summary.base.slice(0, 10)}, branch ${summary.branch}`;
+  const facts = `${standingWord(summary)}, base ${summary.base_name} ${summary.base.slice(0, 10)}, branch ${summary.branch}`;
   const fits = displayWidth(first) + 2 + displayWidth(facts) <= ctx.io.columns();
   const head = fits ? [`${first}  ${p.dim(facts)}`] : [first, p.dim(facts)];
   if (summary.paused_why === undefined) return head;
