@@ -1,7 +1,7 @@
 // The attempts that are at work now: claiming, taking over, stopping, letting go.
 
 import { setTimeout as delay } from "node:timers/promises";
-import { BusbarError, isCode } from "../schemas/errors.ts";
+import { isCode } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, taskKey } from "../schemas/ids.ts";
@@ -12,15 +12,16 @@ import { AttemptRunner } from "./attempt.ts";
 import { Canaries } from "./canary.ts";
 import { CheckoutWatch } from "./checkout-watch.ts";
 import { attemptDir, attemptName, claimFile, FILES } from "./dirs.ts";
-import { randomHex, writeClaimNote } from "./edges.ts";
+import { claimedBefore, randomHex, writeClaimNote } from "./edges.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { DETACH } from "./processes.ts";
-import { reconcileRun } from "./reconcile.ts";
+import { OLDER, type TakenOver, takeOver } from "./recover.ts";
 import { ensureIntegrationBranch } from "./refs.ts";
-import { settleFailed, whileAway } from "./settle.ts";
+import { isAway, settleFailed, whileAway } from "./settle.ts";
 import { endStrays } from "./strays.ts";
 import { removeTaskSocket, sweepTaskSockets } from "./task-sockets.ts";
+import type { AheadLanding } from "./train.ts";
 import { DISK_GONE_BYTES, lookAtMachine } from "./trouble.ts";
 
 interface Live {
@@ -31,6 +32,7 @@ interface Live {
 export class Attempts {
   readonly #kit: Kit;
   readonly #wake: () => void;
+  readonly #mayStart: (run: string) => Promise<boolean>;
   readonly #live = new Map<string, Live>();
   readonly #claiming = new Set<string>();
   readonly #letGo = new AbortController();
@@ -40,9 +42,11 @@ export class Attempts {
   /** Runs whose integration branch is there and as the bus knows it. */
   readonly #branches = new Map<string, Promise<void>>();
 
-  constructor(kit: Kit, wake: () => void) {
+  /** `mayStart` looks at the branch of a run and says whether anything may start on it. */
+  constructor(kit: Kit, wake: () => void, mayStart: (run: string) => Promise<boolean>) {
     this.#kit = kit;
     this.#wake = wake;
+    this.#mayStart = mayStart;
     this.#checkouts = new CheckoutWatch(kit.control);
   }
 
@@ -79,9 +83,23 @@ export class Attempts {
   async #claim(task: Task, run: Run): Promise<void> {
     const kit = this.#kit;
     const fault = await this.#branchFault(run);
+    if (fault === HELD || isAway(fault)) return;
     const base = kit.mirror.runs.get(run.run)?.run.head ?? run.head;
+    const { attempt, claimed } = await this.#take(task, base);
+    if (fault)
+      await settleFailed(kit, attempt, "infra", errorEvidence("making the integration branch", fault));
+    else this.#go(this.#runner(attempt, claimed, run), (runner) => runner.start());
+  }
+
+  async #take(
+    task: Task,
+    base: string,
+    more: { recovers?: string } = {},
+  ): Promise<{ attempt: Attempt; claimed: Task }> {
+    const kit = this.#kit;
+    const { run } = task;
     const number = nextAttempt(task);
-    const expected: AttemptRef = { run: run.run, task: task.spec.id, attempt: number };
+    const expected: AttemptRef = { run, task: task.spec.id, attempt: number };
     const dir = attemptDir(
       kit.stateDir,
       expected,
@@ -91,12 +109,13 @@ export class Attempts {
     const answer = await whileAway(kit, { ref: expected, abort: this.#letGo }, () => {
       faultPoint("scheduler.claim.before-call");
       return kit.bus.call("claim", {
-        run: run.run,
+        run,
         task: task.spec.id,
         state_version: task.state_version,
         worker: kit.worker,
         base,
         workspace: dir,
+        ...more,
       });
     });
     const tokens = { shim: answer.shim_token, agent: answer.agent_token };
@@ -106,12 +125,58 @@ export class Attempts {
     const attempt: Attempt = { ref, dir, base, tokens, abort: new AbortController() };
     kit.mirror.update(answer.task);
     kit.log.info("attempt claimed", { ...ref, base, dir });
-    if (fault)
-      await settleFailed(kit, attempt, "infra", errorEvidence("making the integration branch", fault));
-    else this.#go(this.#runner(attempt, answer.task, run), (runner) => runner.start());
+    return { attempt, claimed: answer.task };
   }
 
-  /** Undefined when the branch of the run is there and right; checked once per run, again after an error. */
+  /**
+   * A landing that the state has forgotten, or has no proof of any more, is proven anew and taken over (recover.ts). What
+   * the state takes for running or for another result ends first, free of charge. Rejects while the bus is away.
+   */
+  async recover(run: string, landing: AheadLanding): Promise<TakenOver> {
+    const kit = this.#kit;
+    const at = kit.mirror.runs.get(run);
+    const task = at?.tasks.get(landing.task);
+    if (!at || !task || this.isBusy(task)) return { kind: "later", why: "its task is at work" };
+    const key = keyOf(task);
+    this.#claiming.add(key);
+    try {
+      const { attempt, claimed, now } = await this.#forRecovery(task, landing);
+      const recovery = { kit, attempt, task: now, run: at.run, landing, canaries: this.#canaries, claimed };
+      return await new Promise<TakenOver>((resolve) => {
+        this.#go(this.#runner(attempt, now, at.run), async () => resolve(await takeOver(recovery)));
+      });
+    } catch (error) {
+      if (!isCode(error, "STALE", "NOT_CLAIMABLE", "ILLEGAL_MOVE", "FENCED")) throw error;
+      kit.mirror.stale.add(run);
+      return { kind: "later", why: error.message };
+    } finally {
+      this.#claiming.delete(key);
+      this.#wake();
+    }
+  }
+
+  async #forRecovery(
+    task: Task,
+    landing: AheadLanding,
+  ): Promise<{ attempt: Attempt; claimed: boolean; now: Task }> {
+    const kit = this.#kit;
+    const { state } = task;
+    if (state.name === "passed" && state.attempt === landing.attempt)
+      return { attempt: claimedBefore(kit, task, state), claimed: false, now: task };
+    let free = task;
+    if (state.name === "running" || state.name === "passed") {
+      await settleFailed(kit, claimedBefore(kit, task, state), "lost", evidence(OLDER, { machine: OLDER }));
+      free = (await kit.bus.call("get_task", { run: task.run, task: task.spec.id })).task;
+      kit.mirror.update(free);
+    }
+    const { attempt, claimed } = await this.#take(free, landing.old, { recovers: landing.commit });
+    return { attempt, claimed: true, now: claimed };
+  }
+
+  /**
+   * Undefined when the branch of the run is there and right, HELD when the run stands still for it; asked once per run,
+   * again after an error, and whenever the bus is back.
+   */
   async #branchFault(run: Run): Promise<unknown> {
     const known = this.#branches.get(run.run) ?? this.#makeBranch(run);
     this.#branches.set(run.run, known);
@@ -126,8 +191,12 @@ export class Attempts {
 
   async #makeBranch(run: Run): Promise<void> {
     await ensureIntegrationBranch(this.#kit.control, run.run, run.spec.base);
-    const answer = await reconcileRun(this.#kit, run.run);
-    if (answer.kind === "foreign") throw new BusbarError("REF_CLASH", answer.why, { run: run.run });
+    if (!(await this.#mayStart(run.run))) throw HELD;
+  }
+
+  /** The bus is back: nothing that was known of branches holds. */
+  lookAgain(): void {
+    this.#branches.clear();
   }
 
   #runner(attempt: Attempt, task: Task, run: Run): AttemptRunner {
@@ -210,8 +279,11 @@ export class Attempts {
       const { ref, abort } = runner.attempt;
       if (abort.signal.aborted || mirror.stale.has(ref.run)) continue;
       const task = mirror.task(ref.run, ref.task);
-      if (task && isOver(task, ref.attempt))
-        abort.abort(new Error(`the attempt is over: the task is ${task.state.name}`));
+      // No such task: the bus came back with a state from before the run.
+      if (!task || isOver(task, ref.attempt))
+        abort.abort(
+          new Error(`the attempt is over: the task is ${task?.state.name ?? "unknown to the bus"}`),
+        );
     }
   }
 
@@ -259,6 +331,9 @@ export class Attempts {
     await this.drain(DETACH_MS);
   }
 }
+
+/** The run stands still by its branch: nothing of it is claimed. */
+const HELD = new Error("the run is held by its integration branch");
 
 const AGENT_FILES = { log: FILES.log, outbox: FILES.outbox, done: FILES.done, pid: FILES.pid };
 /** A claim that was refused is not tried again at once. */

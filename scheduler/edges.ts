@@ -6,9 +6,10 @@ import { dirname } from "node:path";
 import { ioError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Random } from "../schemas/ports.ts";
-import { makePrivateDir } from "./dirs.ts";
+import type { Task } from "../schemas/task.ts";
+import { claimFile, makePrivateDir } from "./dirs.ts";
 import type { JobBase } from "./jobs.ts";
-import type { Kit, Tokens } from "./kit.ts";
+import type { Attempt, Kit, Tokens } from "./kit.ts";
 
 export function jobBase(kit: Kit): JobBase {
   return {
@@ -62,6 +63,20 @@ export interface ClaimNote {
 export function writeClaimNote(path: string, tokens: Tokens): void {
   makePrivateDir(dirname(path));
   writeJson(path, { v: 1, tokens } satisfies ClaimNote);
+}
+
+/** An attempt that was claimed before, as it goes on. */
+export function claimedBefore(kit: Kit, task: Task, at: { attempt: number; base: string }): Attempt {
+  const { attempt, base } = at;
+  const dir = task.attempts.find((record) => record.attempt === attempt)?.workspace ?? "";
+  const tokens = readClaimNote(claimFile(kit.stateDir, dir)) ?? { shim: "", agent: "" };
+  return {
+    ref: { run: task.run, task: task.spec.id, attempt },
+    dir,
+    base,
+    tokens,
+    abort: new AbortController(),
+  };
 }
 
 export function readClaimNote(path: string): Tokens | undefined {

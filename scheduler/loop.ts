@@ -49,15 +49,20 @@ export class Engine {
   #stopped = false;
   /** False while the bus is away: nothing is placed then. */
   #connected = false;
-  #begun: Promise<void> | undefined;
+  #cleared: Promise<void> | undefined;
   #slow: NodeJS.Timeout | undefined;
   #freeMemory: number | undefined;
 
   constructor(options: EngineOptions) {
     this.#options = options;
     this.#kit = options.kit;
-    this.#trains = new Trains(options.kit);
-    this.#attempts = new Attempts(options.kit, () => this.wake());
+    const { kit } = options;
+    this.#trains = new Trains(kit, (run, landing) => this.#attempts.recover(run, landing));
+    this.#attempts = new Attempts(
+      kit,
+      () => this.wake(),
+      (run) => this.#trains.mayStart(run),
+    );
     this.#finisher = new Finisher(options.kit);
     this.#disk = new DiskGate(options.kit, () => options.kit.clock.monotonic());
   }
@@ -67,9 +72,14 @@ export class Engine {
     return this.#attempts.size === 0 && !this.#trains.busy;
   }
 
-  /** The bus has (again) said what there is, and the mirror holds it. */
+  /**
+   * The bus has (again) said what there is, and the mirror holds it. It may be older than what we know (a backup was
+   * restored, the end of the journal is lost): whatever was concluded from the state before is looked at anew.
+   */
   async connected(): Promise<void> {
-    await this.#begin();
+    this.#attempts.lookAgain();
+    await this.#trains.begin();
+    await this.#clear();
     this.#attempts.adopt();
     this.#connected = true;
     // Several fit into every lease.
@@ -82,16 +92,13 @@ export class Engine {
     this.#connected = false;
   }
 
-  /** Once. A bus that goes away meanwhile makes it fail; it is begun again when the bus is back. */
-  #begin(): Promise<void> {
-    this.#begun ??= this.#trains
-      .begin()
-      .then(() => this.#attempts.clear())
-      .catch((error) => {
-        this.#begun = undefined;
-        throw error;
-      });
-    return this.#begun;
+  /** Once; again when it failed. */
+  #clear(): Promise<void> {
+    this.#cleared ??= this.#attempts.clear().catch((error) => {
+      this.#cleared = undefined;
+      throw error;
+    });
+    return this.#cleared;
   }
 
   /** One record of the journal. */

@@ -1,6 +1,7 @@
 // Compares a run's integration branch with the head that the bus knows, and brings them together where that is safe:
 // a landing that the bus was not told is reported, or taken back when its task is not on its way any more; a branch that
-// is gone is made again. Anything else stops the run's train and is said (train.ts decides).
+// is gone is made again. A landing that the state has forgotten (it came back older than the world) or has no proof of is
+// named, to be proven anew (recover.ts). Anything else stops the run's train and is said (train.ts decides).
 
 import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
@@ -8,15 +9,13 @@ import { candidateRef, integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Kit } from "./kit.ts";
 import { createRef, isAncestor, moveRef, readRef } from "./refs.ts";
-import { type AheadCommit, reconcile } from "./train.ts";
+import { type AheadCommit, type AheadLanding, reconcile, standingOf } from "./train.ts";
 
 export type ReconcileAnswer =
   | { kind: "same" }
   | { kind: "reported"; count: number }
+  | { kind: "forgotten"; landing: AheadLanding }
   | { kind: "foreign"; why: string };
-
-/** More commits than this on top of the bus's head were not made by a train that was interrupted. */
-const MAX_AHEAD = 50;
 
 export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnswer> {
   const mirrored = kit.mirror.runs.get(run);
@@ -29,28 +28,28 @@ export async function reconcileRun(kit: Kit, run: string): Promise<ReconcileAnsw
     if (mirrored.underway.size === 0 && landed.length === 0 && busHead === spec.base) return { kind: "same" };
     return await makeAgain(kit, run, busHead);
   }
-  const ahead = refHead === busHead ? [] : await commitsAhead(kit.control, run, busHead, refHead);
+  // No task lands twice: more commits than tasks on top of the bus's head are not of this run.
+  const most = mirrored.tasks.size;
+  const ahead = refHead === busHead ? [] : await commitsAhead(kit.control, run, busHead, refHead, most);
   const candidate = refHead === busHead ? null : await readRef(kit.control, candidateRef(run));
-  const onItsWay = (task: string, attempt: number) => isOnItsWay(kit, run, task, attempt);
-  const answer = reconcile(busHead, refHead, ahead, onItsWay, candidate);
+  const standing = (task: string, attempt: number) => standingOf(mirrored.tasks.get(task), attempt);
+  const answer = reconcile(busHead, refHead, ahead, standing, candidate);
   if (answer.kind === "undo") return await takeBack(kit, run, refHead, busHead, answer.why);
   if (answer.kind !== "report") return answer;
-  for (const { task, attempt, old, commit, tree } of answer.landings) {
+  for (const landing of answer.landings) {
+    const { task, attempt, old, commit, tree } = landing;
     try {
       faultPoint("scheduler.reconcile.before-tell-landing");
       await kit.bus.call("land", { run, task, attempt, old_head: old, commit, tree });
     } catch (error) {
-      // A train moves the branch after the last verdict: whoever put this there was no train.
-      if (isCode(error, "UNPROVEN"))
-        return {
-          kind: "foreign",
-          why: `${commit.slice(0, 12)} on the branch was not proven: ${error.message}`,
-        };
+      // Its verdicts are lost, or a person put it there: proof tells them apart.
+      if (isCode(error, "UNPROVEN")) return { kind: "forgotten", landing };
       throw error;
     }
     kit.log.info("a landing was on the branch but not at the bus; reported", { run, task, attempt, commit });
     mirrored.run = { ...mirrored.run, head: commit };
   }
+  if (answer.forgotten) return { kind: "forgotten", landing: answer.forgotten };
   return { kind: "reported", count: answer.landings.length };
 }
 
@@ -90,16 +89,12 @@ async function makeAgain(kit: Kit, run: string, head: string): Promise<Reconcile
   return { kind: "same" };
 }
 
-function isOnItsWay(kit: Kit, run: string, task: string, attempt: number): boolean {
-  const state = kit.mirror.task(run, task)?.state;
-  return state?.name === "passed" && state.attempt === attempt;
-}
-
 async function commitsAhead(
   control: Control,
   run: string,
   from: string,
   to: string,
+  most: number,
 ): Promise<AheadCommit[] | undefined> {
   if (!(await isAncestor(control, from, to))) return undefined;
   const trailer = (name: string) => `%(trailers:key=${name},valueonly,separator=%x2C)`;
@@ -115,12 +110,12 @@ async function commitsAhead(
     "log",
     "--reverse",
     "-n",
-    String(MAX_AHEAD + 1),
+    String(most + 1),
     `--format=${format}`,
     `${from}..${to}`,
   ]);
   const lines = stdout.split("\n").filter((line) => line !== "");
-  if (lines.length > MAX_AHEAD) return undefined;
+  if (lines.length > most) return undefined;
   return lines.map((line) => {
     const [commit = "", tree = "", parent = "", ofRun, task, attempt] = line.split("\x1f");
     const ours = ofRun === run && task !== undefined && attempt !== undefined && /^\d+$/.test(attempt);

@@ -5,16 +5,16 @@ import { setTimeout as delay } from "node:timers/promises";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { attemptLabel, candidateRef, integrationBranch, integrationRef } from "../schemas/ids.ts";
 import type { Task } from "../schemas/task.ts";
-import { claimFile } from "./dirs.ts";
-import { readClaimNote } from "./edges.ts";
+import { claimedBefore } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
 import { DETACH } from "./processes.ts";
 import { type ReconcileAnswer, reconcileRun } from "./reconcile.ts";
+import type { TakenOver } from "./recover.ts";
 import { heldLock, readRef } from "./refs.ts";
 import { isAway, settleFailed } from "./settle.ts";
-import { trainOrder } from "./train.ts";
+import { type AheadLanding, trainOrder } from "./train.ts";
 import { landOne, type Passenger } from "./train-runner.ts";
 
 interface Train {
@@ -37,35 +37,81 @@ export class Trains {
   /** Runs whose branch somebody else moved: what was found. */
   readonly halted = new Map<string, string>();
 
-  constructor(kit: Kit) {
+  /** Takes over a landing that the state has forgotten (attempts.ts). */
+  readonly #recover: (run: string, landing: AheadLanding) => Promise<TakenOver>;
+  /** Runs in which one is being taken over. */
+  readonly #recovering = new Set<string>();
+
+  constructor(kit: Kit, recover: (run: string, landing: AheadLanding) => Promise<TakenOver>) {
     this.#kit = kit;
+    this.#recover = recover;
   }
 
   get busy(): boolean {
-    return this.#active.size > 0;
+    return this.#active.size > 0 || this.#recovering.size > 0;
   }
 
   /**
-   * At the start: what an earlier scheduler had moved and not reported is reported before anything else lands. A run
-   * whose branch cannot be looked at stands still by itself. Rejects only while the bus is away.
+   * At the start, and whenever the bus is back (it may have come back with an older state): what was moved and not
+   * reported is reported, and what the state has forgotten is taken over, before anything else lands. A run whose branch
+   * cannot be looked at stands still by itself. Rejects only while the bus is away.
    */
   async begin(): Promise<void> {
+    this.#had.clear();
+    this.#turns.clear();
     for (const [run, at] of this.#kit.mirror.runs) {
-      if (at.run.paused || !(await this.#mayBeAhead(run, at))) continue;
-      const answer = await this.#look(run);
-      if (answer.kind === "foreign") await this.#halt(run, answer.why);
+      // A turn that goes on moves the branch itself, and sees what is wrong with it.
+      if (at.run.paused || this.#active.has(run) || !(await this.#mayBeAhead(run, at))) continue;
+      await this.#act(run, await this.#look(run));
     }
   }
 
-  /** Something is on its way, or was when the scheduler ended and was cancelled since. */
-  async #mayBeAhead(run: string, { tasks, underway }: RunMirror): Promise<boolean> {
+  /** Something can land still, or was on its way when the scheduler ended and was cancelled since. */
+  async #mayBeAhead(run: string, { run: facts, tasks, underway }: RunMirror): Promise<boolean> {
     if (underway.size > 0) return true;
-    const isOff = ({ state, attempts }: Task) =>
-      state.name !== "passed" && attempts.at(-1)?.result === "passed";
+    const mayLand = ({ state, attempts }: Task) =>
+      state.name === "ready" ||
+      state.name === "retrying" ||
+      (state.name !== "passed" && attempts.at(-1)?.result === "passed");
     // The branch of a run that is over is the person's to remove.
-    return (
-      [...tasks.values()].some(isOff) && (await readRef(this.#kit.control, integrationRef(run))) !== null
-    );
+    if (![...tasks.values()].some(mayLand)) return false;
+    const head = await readRef(this.#kit.control, integrationRef(run));
+    return head !== null && head !== facts.head;
+  }
+
+  /** Before anything of the run starts: whether its branch is as the bus has it. */
+  async mayStart(run: string): Promise<boolean> {
+    if (this.halted.has(run)) return false;
+    await this.#act(run, await this.#look(run));
+    return !this.halted.has(run);
+  }
+
+  /** What a look at the branch asks for. */
+  async #act(run: string, answer: ReconcileAnswer): Promise<void> {
+    if (answer.kind === "foreign") await this.#halt(run, answer.why);
+    else if (answer.kind === "forgotten" && !this.#recovering.has(run)) this.#takeOver(run, answer.landing);
+  }
+
+  /** Nothing else lands or starts meanwhile; checks take their time, so nobody waits for it. */
+  #takeOver(run: string, landing: AheadLanding): void {
+    const { commit, task, attempt } = landing;
+    this.halted.set(run, `landing ${commit} of ${task}#${attempt} is being proven anew`);
+    this.#recovering.add(run);
+    this.#kit.log.warn("a landing on the branch is not known to the state; it is proven anew", {
+      run,
+      ...landing,
+    });
+    void this.#recover(run, landing)
+      .catch((error: unknown): TakenOver => ({ kind: "later", why: String(error) }))
+      .then(async (taken) => {
+        this.#recovering.delete(run);
+        if (taken.kind === "red") await this.#halt(run, `${taken.error.code}: ${taken.error.message}`);
+        else if (taken.kind === "landed") await this.revisitHalted();
+        else this.#kit.log.warn("a landing is not taken over yet; tried again", { run, why: taken.why });
+      })
+      .catch((error: unknown) =>
+        this.#kit.log.warn("the slow tick looks at the branch again", { run, error: String(error) }),
+      );
   }
 
   async #look(run: string): Promise<ReconcileAnswer> {
@@ -98,12 +144,13 @@ export class Trains {
    */
   async revisitHalted(): Promise<void> {
     for (const run of [...this.halted.keys()]) {
+      if (this.#recovering.has(run)) continue;
       const facts = this.#kit.mirror.runs.get(run)?.run;
       const answer = await this.#look(run);
-      if (answer.kind !== "foreign") {
+      if (answer.kind === "same" || answer.kind === "reported") {
         this.halted.delete(run);
         this.#kit.log.info("the integration branch is as the bus has it", { run });
-      } else if (facts && !facts.paused) await this.#halt(run, answer.why);
+      } else if (facts && !facts.paused) await this.#act(run, answer);
     }
   }
 
@@ -187,7 +234,7 @@ export class Trains {
   /** Brings branch and bus together, or pauses the run. True: they are as they were, nothing was found. */
   async #mend(run: string): Promise<boolean> {
     const answer = await this.#look(run);
-    if (answer.kind === "foreign") await this.#halt(run, answer.why);
+    await this.#act(run, answer);
     return answer.kind === "same";
   }
 
@@ -256,10 +303,7 @@ export class Trains {
     const at = kit.mirror.runs.get(task.run);
     const { state } = task;
     if (!at || state.name !== "passed" || state.snapshot === null) return undefined;
-    const ref = { run: task.run, task: task.spec.id, attempt: state.attempt };
-    const dir = task.attempts.find((record) => record.attempt === state.attempt)?.workspace ?? "";
-    const tokens = readClaimNote(claimFile(kit.stateDir, dir)) ?? { shim: "", agent: "" };
-    const attempt: Attempt = { ref, dir, base: state.base, tokens, abort: new AbortController() };
+    const attempt = claimedBefore(kit, task, state);
     return { kit, attempt, task, run: at.run, snapshot: state.snapshot };
   }
 }

@@ -1,6 +1,7 @@
 // What the methods answer (types only; the bus makes them, clients trust the bus), and the roles of callers.
 
 import type { Config } from "./config.ts";
+import type { EventNotice } from "./events.ts";
 import type { Run, RunStatus, Task } from "./task.ts";
 
 export const ROLES = ["person", "scheduler", "shim", "agent"] as const;
@@ -130,4 +131,16 @@ export interface VerifyAnswer {
    * Absent where the chain does not hold.
    */
   replay?: { same: boolean; differs?: string };
+}
+
+/** Notifications from the bus. */
+export interface Notifications {
+  /** To subscribers. */
+  event: EventNotice;
+  /** To a subscriber whose replay failed: no further events come. */
+  event_error: { message: string };
+  /** To a shim: end the process now. */
+  cancel: { reason: string };
+  /** To the scheduler: settle and go. To people: the bus ends because `by` wants it; nobody is to start it again unasked. */
+  shutdown: { leave_running: boolean; by: string };
 }

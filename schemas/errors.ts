@@ -148,6 +148,11 @@ export const ERRORS = {
     retryable: false,
     help: "Bring back the key of this state from a backup; it must be a file of yours with mode 0600.",
   },
+  LANDED_RED: {
+    rpc: 1118,
+    retryable: false,
+    help: "The commit landed before the state was lost, and is red now. Mend what makes it red and `busctl resume`; or move the branch back as the message says, then `busctl resume`: the task is run anew.",
+  },
   // snapshot reads
   BAD_PATH: {
     rpc: 1201,

@@ -42,7 +42,14 @@ export type TaskEvent =
   | { type: "task.verdict"; attempt: number; verdict: Verdict }
   | { type: "task.inputs_changed"; attempt: number; paths: string[] }
   | { type: "task.passed"; attempt: number; snapshot: SnapshotInfo | null; base: string }
-  | { type: "task.landed"; attempt: number; commit: string | null; tree: string | null }
+  /** `recovered`: it stood on the branch already, landed by this attempt of a state that was lost. */
+  | {
+      type: "task.landed";
+      attempt: number;
+      commit: string | null;
+      tree: string | null;
+      recovered?: number;
+    }
   | { type: "task.failed"; attempt: number; cause: Cause; evidence: Evidence }
   | { type: "task.retrying"; not_before: string; cause: Cause; evidence: Evidence }
   | { type: "task.blocked"; needs: Need }

@@ -15,7 +15,7 @@ import type {
   WorkerAnswer,
 } from "./answers.ts";
 import { ROLES, type Role } from "./answers.ts";
-import type { EventNotice, JournalRecord } from "./events.ts";
+import type { JournalRecord } from "./events.ts";
 import type { Outcome } from "./job.ts";
 import type { Run, Task } from "./task.ts";
 import { Cause, Evidence, Id, Oid, Phase, RunSpec, SnapshotInfo, STATES, Verdict } from "./task.ts";
@@ -164,6 +164,8 @@ export const METHODS = {
       base: Oid,
       /** Used once: the same workspace again is the same claim, and gets the same answer. */
       workspace: z.string(),
+      /** To prove a landing anew that the state has forgotten: no back-off is waited for. */
+      recovers: Oid.exactOptional(),
     }),
     idempotent: true,
     reads: false,
@@ -216,10 +218,19 @@ export const METHODS = {
     idempotent: true,
     reads: false,
   }),
-  /** The branch was moved from `old_head` to `commit`. A second report of the same landing is accepted. */
+  /**
+   * The branch was moved from `old_head` to `commit`. A second report of the same landing is accepted. `recovered`: the
+   * running attempt has proven anew what that attempt of a lost state had landed.
+   */
   land: method<{ state_version: number; ready: string[] }>()({
     roles: ["scheduler"],
-    params: z.strictObject({ ...OfAttempt, old_head: Oid, commit: Oid, tree: Oid }),
+    params: z.strictObject({
+      ...OfAttempt,
+      old_head: Oid,
+      commit: Oid,
+      tree: Oid,
+      recovered: z.int().positive().exactOptional(),
+    }),
     idempotent: true,
     reads: false,
   }),
@@ -375,23 +386,12 @@ export type Parsed<M extends MethodName> = z.output<(typeof METHODS)[M]["params"
 export type Result<M extends MethodName> =
   (typeof METHODS)[M] extends MethodDef<z.ZodType, infer R> ? R : never;
 
-/** Notifications from the bus. */
-export interface Notifications {
-  /** To subscribers. */
-  event: EventNotice;
-  /** To a subscriber whose replay failed: no further events come. */
-  event_error: { message: string };
-  /** To a shim: end the process now. */
-  cancel: { reason: string };
-  /** To the scheduler: settle and go. To people: the bus ends because `by` wants it; nobody is to start it again unasked. */
-  shutdown: { leave_running: boolean; by: string };
-}
-
 export type {
   ClaimAnswer,
   FileAnswer,
   HelloAnswer,
   ListAnswer,
+  Notifications,
   Ping,
   RunSummary,
   WorkerAnswer,

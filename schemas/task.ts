@@ -344,6 +344,8 @@ export interface Landing {
   commit: string;
   tree: string;
   at: string;
+  /** Landed by this attempt of a state that was lost; found on the branch, proven anew by `attempt` and taken over. */
+  recovered?: number;
 }
 
 /** Derived, never stored: a run is live while any task can still move by itself. */

@@ -183,10 +183,11 @@ function landed(
   event: Extract<TaskEvent, { type: "task.landed" }>,
   at: string,
 ): void {
-  const { attempt, commit, tree } = event;
+  const { attempt, commit, tree, recovered } = event;
   const now = layer.run(run);
   if (now && commit !== null && tree !== null) {
-    layer.putRun({ ...now, head: commit, landed: [...now.landed, { task, attempt, commit, tree, at }] });
+    const landing = { task, attempt, commit, tree, at, ...(recovered !== undefined && { recovered }) };
+    layer.putRun({ ...now, head: commit, landed: [...now.landed, landing] });
   }
   for (const id of layer.dependents(run, task)) {
     const waiting = layer.task(run, id);

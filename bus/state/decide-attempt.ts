@@ -48,10 +48,12 @@ export function claim(d: Draft, p: Parsed<"claim">, leaseMs = LEASE_MS): Claimed
       },
     );
   }
-  if (task.state.name !== "ready" || run.paused) {
+  const due = task.state.name === "retrying" && p.recovers !== undefined;
+  if ((task.state.name !== "ready" && !due) || run.paused) {
     const why = run.paused ? "the run is paused" : `it is ${stateWords(task.state)}`;
     throw new BusbarError("NOT_CLAIMABLE", `claim of ${key}: ${why}`, { state: task.state.name });
   }
+  if (due) d.emitTask(task, { type: "task.ready" });
   const attempt = nextAttempt(task);
   const lease_until = leaseFrom(d, leaseMs);
   const { worker, base, workspace } = p;

@@ -17,7 +17,14 @@ import {
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Random } from "../../schemas/ports.ts";
 import { requiredChecks, unproven } from "../../schemas/proof.ts";
-import { CAUSES, type Cause, type Evidence, INNOCENT_CAUSES, type Task } from "../../schemas/task.ts";
+import {
+  type AttemptRecord,
+  CAUSES,
+  type Cause,
+  type Evidence,
+  INNOCENT_CAUSES,
+  type Task,
+} from "../../schemas/task.ts";
 import { blockDownstream, openDeps, readyAfter, readyAmong } from "./cascade.ts";
 import { over } from "./decide-attempt.ts";
 import { type Draft, newestAttempt } from "./draft.ts";
@@ -152,7 +159,8 @@ export function land(d: Draft, p: Parsed<"land">): Result<"land"> {
     const ready = d.dependents(p.run, p.task).filter((id) => d.task(p.run, id)?.state.name === "ready");
     return { state_version: task.state_version, ready };
   }
-  if (s.name !== "passed" || s.merged) {
+  const { recovered } = p;
+  if (recovered === undefined ? s.name !== "passed" || s.merged : s.name !== "running") {
     const key = showId(taskKey(p.run, p.task));
     throw new BusbarError("ILLEGAL_MOVE", `landing of ${key}: it is ${stateWords(s)}`, { state: s.name });
   }
@@ -171,8 +179,25 @@ export function land(d: Draft, p: Parsed<"land">): Result<"land"> {
     const what = `landing of ${showId(taskKey(p.run, p.task))}: no pass of ${names.join(", ")} on tree ${tree}`;
     throw new BusbarError("UNPROVEN", what, { tree, missing: names });
   }
-  const done = d.emitTask(task, { type: "task.landed", attempt, commit, tree });
+  const passed = recovered === undefined ? task : passedAgain(d, task, p, record);
+  const done = d.emitTask(passed, {
+    type: "task.landed",
+    attempt,
+    commit,
+    tree,
+    ...(recovered !== undefined && { recovered }),
+  });
   return { state_version: done.state_version, ready: readyAfter(d, done) };
+}
+
+/** What stands on the branch and was proven anew: no review stops it, the one before it landed is lost with the state. */
+function passedAgain(d: Draft, task: Task, p: Parsed<"land">, record: AttemptRecord): Task {
+  const snapshot = record.snapshots.find(({ commit }) => commit === p.commit);
+  if (!snapshot || record.base !== p.old_head) {
+    const what = `recovery of ${showId(taskKey(p.run, p.task))}: attempt ${p.attempt} has no snapshot ${p.commit} on ${p.old_head}`;
+    throw new BusbarError("UNPROVEN", what, { tree: p.tree });
+  }
+  return d.emitTask(task, { type: "task.passed", attempt: p.attempt, snapshot, base: record.base });
 }
 
 /** The lease ran out without a sign of life: lost, and tried again. Nothing happens when the attempt is over. */

@@ -48,9 +48,9 @@ test("case 71 restart-mid-run: killed after the branch moved and before the bus 
   assert.equal(task("a").attempts.length, 1);
 });
 
-test("G6: an unproven candidate on the branch, whoever put it there, is never taken for a landing", async (t) => {
+test("G6: an unproven candidate on the branch, whoever put it there, is proven before it is taken for a landing; red, the run is held", async (t) => {
   const world = await engineWorld(t);
-  const run = await world.submit([held("a")], { gate: deep(waitForGo) });
+  const run = await world.submit([held("a")], { gate: deep(`${waitForGo}; false`) });
   await until("the deep check runs", () => world.git('ls "$PWD/.." | grep -x deep || true'));
   world.scheduler.child.kill("SIGKILL");
   await until("the scheduler is gone", () => !isAlive(world.scheduler.child.pid ?? 0));
@@ -58,8 +58,10 @@ test("G6: an unproven candidate on the branch, whoever put it there, is never ta
   writeFileSync(join(world.dir, "go"), "");
   world.startScheduler();
   await until("the run is paused", async () => (await world.state(run)).run.paused);
-  assert.match(world.log(), /was not proven/);
-  assert.equal((await world.state(run)).run.landed.length, 0);
+  const { run: facts, task } = await world.state(run);
+  assert.match(facts.paused_why ?? "", /LANDED_RED: .*check slow is red/);
+  assert.equal(facts.landed.length, 0);
+  assert.equal(task("a").state.name, "passed", "its work is kept");
 });
 
 test("case 71 restart-mid-run: killed while a candidate is checked: the check is ended and run again", async (t) => {
