@@ -18,6 +18,8 @@ export interface ServerParts {
   maxConnections?: number;
   handshakeMs?: number;
   stallMs?: number;
+  /** Bytes that all clients together may leave unread. */
+  maxUnsent?: number;
 }
 
 /** The peer of a connection; `room` is for those who send much (replay for subscribers). */
@@ -29,13 +31,14 @@ export interface ServerPeer extends Peer {
 export class BusServer {
   readonly server: Server;
   readonly #parts: ServerParts;
-  readonly #flusher = new Flusher();
+  readonly #flusher: Flusher;
   readonly #open = new Map<Connection, Session>();
   #quietSince: number;
   #turnedAway = 0;
 
   constructor(parts: ServerParts) {
     this.#parts = parts;
+    this.#flusher = new Flusher(parts.maxUnsent);
     this.#quietSince = parts.clock.monotonic();
     // Half-open on purpose: a peer that ends its side still gets the answers that are due.
     this.server = createServer({ allowHalfOpen: true }, (socket) => this.accept(socket));
@@ -69,6 +72,11 @@ export class BusServer {
 
   get connections(): number {
     return this.#open.size;
+  }
+
+  /** Bytes that all clients together have not taken yet. */
+  get unsent(): number {
+    return [...this.#open.keys()].reduce((sum, { unsent }) => sum + unsent, 0);
   }
 
   /** Tells every peer of a role. Returns how many there are. */

@@ -13,6 +13,8 @@ export const MAX_ID_TEXT_CHARS = 2_500_000;
 export const HANDSHAKE_TIMEOUT_MS = 5_000;
 /** A reader this far behind is cut off instead of buffered; must exceed MAX_FRAME_BYTES. */
 export const MAX_UNSENT_BYTES = 48 * 1024 * 1024;
+/** The same for all readers together; two hundred that are each behind by what stops their reading (1 MiB) fit. */
+export const MAX_ALL_UNSENT_BYTES = 256 * 1024 * 1024;
 /** A peer that takes nothing of what is due to it, or stops within a frame, for so long is cut off. */
 export const STALLED_PEER_MS = 60_000;
 /** sockaddr_un holds 108 bytes with the NUL; Node 20 cuts longer names silently. */
@@ -95,6 +97,8 @@ export const DEFAULT_RETRIES = 3;
 export const MAX_INNOCENT_RETRIES = 10;
 /** Of these, ends that nothing explains (infra, lost) are free so often; each further one counts as a failed try. */
 export const FREE_LOSSES = 2;
+/** And so often when other attempts were hit at the same time; must be less than MAX_INNOCENT_RETRIES, or it says nothing. */
+export const FREE_WAVES = 6;
 /** Trouble of the machine: at least so many other attempts were hit too, so close in time. */
 export const WIDESPREAD_OTHERS = 2;
 export const WIDESPREAD_MS = 30_000;

@@ -18,7 +18,7 @@ import { ROLES, type Role } from "./answers.ts";
 import type { JournalRecord } from "./events.ts";
 import type { Outcome } from "./job.ts";
 import type { Run, Task } from "./task.ts";
-import { Cause, Evidence, Id, Oid, Phase, RunSpec, SnapshotInfo, STATES, Verdict } from "./task.ts";
+import { Cause, Evidence, Id, Oid, Phase, Place, RunSpec, SnapshotInfo, STATES, Verdict } from "./task.ts";
 
 /** `T` as a phantom: the result's type, for client stubs. */
 interface MethodDef<P extends z.ZodType = z.ZodType, R = unknown> {
@@ -163,7 +163,7 @@ export const METHODS = {
       worker: Id,
       base: Oid,
       /** Used once: the same workspace again is the same claim, and gets the same answer. */
-      workspace: z.string(),
+      workspace: Place,
       /** To prove a landing anew that the state has forgotten: no back-off is waited for. */
       recovers: Oid.exactOptional(),
     }),

@@ -26,14 +26,21 @@ function checksOf(gate: Gate): RequiredCheck[] {
   );
 }
 
+/** What a check has said last about a tree: the only verdict of it that counts. */
+export function newestVerdict(
+  verdicts: readonly Verdict[],
+  { tree, tier, check }: Pick<Verdict, "tree" | "tier" | "check">,
+): Verdict | undefined {
+  return verdicts.findLast((one) => one.tree === tree && one.tier === tier && one.check === check);
+}
+
 /** Those of `required` whose newest verdict on `tree` is not a pass. */
 export function unproven(
   required: readonly RequiredCheck[],
   verdicts: readonly Verdict[],
   tree: string,
 ): RequiredCheck[] {
-  return required.filter(({ tier, name }) => {
-    const newest = verdicts.findLast((one) => one.tree === tree && one.tier === tier && one.check === name);
-    return newest?.verdict !== "pass";
-  });
+  return required.filter(
+    ({ tier, name }) => newestVerdict(verdicts, { tree, tier, check: name })?.verdict !== "pass",
+  );
 }

@@ -4,7 +4,7 @@
 import { z } from "zod";
 import { idFault, showId } from "./ids.ts";
 import { MAX_TASKS_PER_RUN, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "./limits.ts";
-import { pathFault } from "./repo-path.ts";
+import { pathFault, placeFault } from "./repo-path.ts";
 
 export const Id = z.string().superRefine((value, ctx) => {
   const fault = idFault(value);
@@ -13,6 +13,11 @@ export const Id = z.string().superRefine((value, ctx) => {
 export const RepoPath = z.string().superRefine((value, ctx) => {
   const fault = pathFault(value);
   if (fault) ctx.addIssue({ code: "custom", message: `path ${showId(value)} ${fault}` });
+});
+/** A directory of this machine. */
+export const Place = z.string().superRefine((value, ctx) => {
+  const fault = placeFault(value);
+  if (fault) ctx.addIssue({ code: "custom", message: `directory ${showId(value)} ${fault}` });
 });
 export const Oid = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/, "must be a full object id");
 

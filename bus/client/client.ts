@@ -1,12 +1,13 @@
 // The full client of the bus: typed calls by the method table, over one connection. A lost connection is not
 // repaired here; session.ts does that.
 
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { BusbarError } from "../../schemas/errors.ts";
 import { HANDSHAKE_TIMEOUT_MS, PROTOCOL_VERSION } from "../../schemas/limits.ts";
 import type { HelloAnswer, MethodName, Notifications, Params, Result, Role } from "../../schemas/methods.ts";
 import { encodeFrame, FrameSplitter, OVERSIZED, parseFrame } from "../wire/framing.ts";
 import { RpcClient } from "../wire/rpc.ts";
+import { openSocket } from "./open-socket.ts";
 import { answerTimeoutMs } from "./thin.ts";
 
 export interface ConnectOptions {
@@ -41,7 +42,7 @@ export interface BusClient {
 /** Connects and greets. Throws BUS_AWAY, TIMEOUT, BAD_TOKEN, PROTOCOL_MISMATCH. */
 export async function connectBus(options: ConnectOptions): Promise<BusClient> {
   const timeoutMs = options.timeoutMs ?? HANDSHAKE_TIMEOUT_MS;
-  const link = new Link(await open(options.socket, timeoutMs), options.callTimeoutMs);
+  const link = new Link(await openSocket(options.socket, timeoutMs), options.callTimeoutMs);
   try {
     const params: Params<"hello"> = {
       protocol: { min: PROTOCOL_VERSION, max: PROTOCOL_VERSION },
@@ -55,27 +56,6 @@ export async function connectBus(options: ConnectOptions): Promise<BusClient> {
     link.close();
     throw error;
   }
-}
-
-function open(path: string, timeoutMs: number): Promise<Socket> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path);
-    const timer = setTimeout(() => {
-      socket.destroy();
-      reject(new BusbarError("TIMEOUT", `connecting to ${path}: no answer within ${timeoutMs} ms`));
-    }, timeoutMs);
-    const onError = (error: NodeJS.ErrnoException) => {
-      clearTimeout(timer);
-      const facts = { socket: path, errno: error.code };
-      reject(new BusbarError("BUS_AWAY", `connecting to ${path}: ${error.code ?? "failed"}`, facts));
-    };
-    socket.once("error", onError);
-    socket.once("connect", () => {
-      clearTimeout(timer);
-      socket.off("error", onError);
-      resolve(socket);
-    });
-  });
 }
 
 class Link implements BusClient {

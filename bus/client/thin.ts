@@ -4,7 +4,7 @@
 // 1. connect, 2. `hello` with role and token, 3. calls with ids 1, 2, ..., each with its own time-out,
 // 4. notifications go to `onNotify`, 5. when the connection ends, every pending call fails with BUS_AWAY.
 
-import { connect, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { BusbarError, fromWireError, type WireError } from "../../schemas/errors.ts";
 import {
   CALL_TIMEOUT_MS,
@@ -13,6 +13,7 @@ import {
   PROTOCOL_VERSION,
 } from "../../schemas/limits.ts";
 import { encodeFrame, FrameSplitter, OVERSIZED, parseFrame } from "../wire/framing.ts";
+import { openSocket } from "./open-socket.ts";
 
 export interface ThinOptions {
   socket: string;
@@ -72,33 +73,12 @@ export async function connectThin(options: ThinOptions): Promise<ThinClient> {
 }
 
 /** Connects without a greeting: good for `ping` only. */
-export function openThin(
+export async function openThin(
   path: string,
   onNotify: ThinOptions["onNotify"] = () => {},
   timeoutMs = HANDSHAKE_TIMEOUT_MS,
 ): Promise<ThinClient> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(path);
-    const timer = setTimeout(() => {
-      reject(new BusbarError("TIMEOUT", `connecting to ${path}: no answer within ${timeoutMs} ms`));
-      socket.destroy();
-    }, timeoutMs);
-    socket.once("connect", () => {
-      clearTimeout(timer);
-      socket.off("error", onError);
-      resolve(new Thin(socket, path, onNotify));
-    });
-    const onError = (error: NodeJS.ErrnoException) => {
-      clearTimeout(timer);
-      reject(
-        new BusbarError("BUS_AWAY", `connecting to ${path}: ${error.code ?? "failed"}`, {
-          socket: path,
-          errno: error.code,
-        }),
-      );
-    };
-    socket.on("error", onError);
-  });
+  return new Thin(await openSocket(path, timeoutMs), path, onNotify);
 }
 
 class Thin implements ThinClient {

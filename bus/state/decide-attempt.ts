@@ -8,6 +8,7 @@ import type { Outcome } from "../../schemas/job.ts";
 import { LEASE_MS } from "../../schemas/limits.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import { nextAttempt } from "../../schemas/next-attempt.ts";
+import { newestVerdict } from "../../schemas/proof.ts";
 import { pathFault } from "../../schemas/repo-path.ts";
 import type { AttemptRecord, Task } from "../../schemas/task.ts";
 import { type Draft, newestAttempt } from "./draft.ts";
@@ -236,10 +237,15 @@ function sameList(a: readonly string[] | undefined, b: readonly string[]): boole
   return a !== undefined && a.length === b.length && a.every((x, i) => x === b[i]);
 }
 
+/**
+ * A verdict has no number: the same again, word for word and in time, is the last one of that check told once more (its
+ * answer was lost). A check that really ran twice and said the same is one verdict then, which changes nothing: the newest
+ * counts. Behind another verdict of the same check it is news, even when an older one looks alike.
+ */
 export function recordVerdict(d: Draft, p: Parsed<"record_verdict">): Result<"record_verdict"> {
   const task = d.mustTask(p.run, p.task);
-  const same = JSON.stringify(p.verdict);
-  if (newestAttempt(task, p.attempt).verdicts.some((v) => JSON.stringify(v) === same)) {
+  const newest = newestVerdict(newestAttempt(task, p.attempt).verdicts, p.verdict);
+  if (JSON.stringify(newest) === JSON.stringify(p.verdict)) {
     return { state_version: task.state_version };
   }
   const event = { type: "task.verdict", attempt: p.attempt, verdict: p.verdict } as const;

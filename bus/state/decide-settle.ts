@@ -9,6 +9,7 @@ import { BusbarError } from "../../schemas/errors.ts";
 import { type AttemptRef, showId, taskKey } from "../../schemas/ids.ts";
 import {
   FREE_LOSSES,
+  FREE_WAVES,
   MAX_INNOCENT_RETRIES,
   RETRY_BASE_MS,
   RETRY_FACTOR,
@@ -139,7 +140,7 @@ function triesUsed(d: Draft, task: Task, cause: Cause): { tries: number; bound: 
 }
 
 function withDoubt(proof: Evidence): Evidence {
-  const why = `no fact of the machine explains it and no other task was hit: after ${FREE_LOSSES} such ends it counts as a failed try`;
+  const why = `no fact of the machine explains it: after ${FREE_LOSSES} such ends, or ${FREE_WAVES} that hit others too, it counts as a failed try`;
   return { ...proof, summary: `${proof.summary}; ${why}` };
 }
 

@@ -6,12 +6,13 @@
 //      machine was started anew, the scheduler ended before there was an agent.
 //   2. It was widespread: of the other attempts at work at that moment at least half, and two at least, ended by an
 //      innocent cause within WIDESPREAD_MS of it. Trouble of a machine hits whoever is there; a task that does it to
-//      itself is hit alone, while its neighbours work on.
+//      itself is hit alone, while its neighbours work on. But a program that all tasks share may do it to all of them:
+//      of one task FREE_WAVES such ends are free, then trouble needs a fact of the machine like any other.
 //   3. It is one of the first FREE_LOSSES of its task: single processes do get killed by chance.
-// Each further one counts as a failed try, so that a task which always does it has no more than FREE_LOSSES tries
-// beyond those of any other. Innocent ends that stay free have their own bound (MAX_INNOCENT_RETRIES).
+// Each further one counts as a failed try, so that a task which always does it has no more than FREE_LOSSES and FREE_WAVES
+// tries beyond those of any other. Innocent ends that stay free have their own bound (MAX_INNOCENT_RETRIES).
 
-import { FREE_LOSSES, WIDESPREAD_MS, WIDESPREAD_OTHERS } from "../../schemas/limits.ts";
+import { FREE_LOSSES, FREE_WAVES, WIDESPREAD_MS, WIDESPREAD_OTHERS } from "../../schemas/limits.ts";
 import { type AttemptRecord, type Cause, INNOCENT_CAUSES, type Task } from "../../schemas/task.ts";
 
 /** An innocent end that somebody may have brought about. */
@@ -34,7 +35,8 @@ export function countedLosses(losses: readonly Loss[], neighbours: () => Iterabl
   const open = losses.filter((loss) => !loss.explained);
   if (open.length <= FREE_LOSSES) return 0;
   const others = [...neighbours()];
-  return Math.max(0, open.filter((loss) => !isWidespread(loss.at, others)).length - FREE_LOSSES);
+  const waves = open.filter((loss) => isWidespread(loss.at, others)).length;
+  return Math.max(0, open.length - waves - FREE_LOSSES) + Math.max(0, waves - FREE_WAVES);
 }
 
 function isWidespread(at: number, others: readonly Neighbour[]): boolean {

@@ -10,11 +10,18 @@
 // 4. A peer that is MAX_UNSENT_BYTES behind all the same (notifications) is cut off.
 // 5. So is one that has not taken a byte of what is due to it, or not gone on with a frame that it began, for
 //    STALLED_PEER_MS: it holds memory and gives nothing.
-// 6. A peer that ends its side gets the answers that are still due; then the connection is closed.
+// 6. What all peers together have not taken is bounded too (MAX_ALL_UNSENT_BYTES): beyond it those that have been behind for
+//    longest are cut off.
+// 7. A peer that ends its side gets the answers that are still due; then the connection is closed.
 
 import type { Socket } from "node:net";
 import { BusbarError } from "../../schemas/errors.ts";
-import { MAX_FRAME_BYTES, MAX_UNSENT_BYTES, STALLED_PEER_MS } from "../../schemas/limits.ts";
+import {
+  MAX_ALL_UNSENT_BYTES,
+  MAX_FRAME_BYTES,
+  MAX_UNSENT_BYTES,
+  STALLED_PEER_MS,
+} from "../../schemas/limits.ts";
 import { FrameSplitter, OVERSIZED, parseFrame } from "./framing.ts";
 import { frameFailure, type Pieces } from "./rpc.ts";
 
@@ -64,7 +71,10 @@ export class Connection {
       if (this.#stalled()) this.#pause();
       else this.#pump();
     });
-    socket.on("drain", () => this.#roomAgain());
+    socket.on("drain", () => {
+      flusher.caughtUp(this);
+      this.#roomAgain();
+    });
     socket.on("end", () => {
       this.#ended = true;
       this.#finishIfIdle();
@@ -222,6 +232,7 @@ export class Connection {
   #close(): void {
     if (this.#gone) return;
     this.#gone = true;
+    this.#flusher.caughtUp(this);
     this.#out = [];
     this.#outBytes = 0;
     for (const fn of this.#onClose.splice(0)) fn();
@@ -282,8 +293,15 @@ class LoopTurn {
 export class Flusher {
   readonly turn = new LoopTurn();
   readonly joiner = new Joiner();
+  readonly #maxUnsent: number;
+  /** Whose peers have not taken all; who has been behind for longest stands first. */
+  readonly #behind = new Set<Connection>();
   #dirty = new Set<Connection>();
   #scheduled = false;
+
+  constructor(maxUnsent = MAX_ALL_UNSENT_BYTES) {
+    this.#maxUnsent = maxUnsent;
+  }
 
   add(connection: Connection): void {
     this.#dirty.add(connection);
@@ -294,6 +312,25 @@ export class Flusher {
       const dirty = this.#dirty;
       this.#dirty = new Set();
       for (const each of dirty) each.flush();
+      for (const each of dirty) if (each.unsent > 0) this.#behind.add(each);
+      this.#bound();
     });
+  }
+
+  /** Its peer has taken all, or is gone. */
+  caughtUp(connection: Connection): void {
+    this.#behind.delete(connection);
+  }
+
+  #bound(): void {
+    let all = 0;
+    for (const each of this.#behind) all += each.unsent;
+    for (const each of this.#behind) {
+      if (all <= this.#maxUnsent) return;
+      const { unsent } = each;
+      this.#behind.delete(each);
+      each.destroy(`reads too slowly: ${unsent} of ${all} bytes that all clients have not read`);
+      all -= unsent;
+    }
   }
 }

@@ -9,6 +9,7 @@ import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { FAULT_VARIABLE } from "../../bus/client/fault.ts";
+import { FREE_WAVES } from "../../schemas/limits.ts";
 import type { Run, Task } from "../../schemas/task.ts";
 import { lookAtCheckout } from "../../test/helpers/invariants.ts";
 import { until } from "../../test/helpers/wait.ts";
@@ -45,8 +46,8 @@ export interface Tally {
 }
 
 const PLANS_PER_WORLD = 5;
-/** Losses are innocent, but they have a bound of their own (MAX_INNOCENT_RETRIES); well before it there is peace. */
-const MAX_LOSSES = 7;
+/** Losses are innocent, but only so many are free; before that there is peace. */
+const MAX_LOSSES = FREE_WAVES - 1;
 /** Between two kills: mostly time enough for work to go on, now and then none, so that recovery is hit too. */
 const PAUSE_MS = [1_000, 5_000] as const;
 const SHORT_PAUSE_MS = [10, 250] as const;
@@ -154,7 +155,7 @@ async function onePlan(work: PlanWork): Promise<void> {
 async function killing(work: PlanWork, storm: Storm, state: { tasks: readonly Task[] }): Promise<void> {
   const { dice, points, options } = work;
   const over = () => state.tasks.length > 0 && state.tasks.every((task) => isOver(task));
-  const lost = ({ counts }: Task) => Math.max(counts.lost ?? 0, counts.infra ?? 0) >= MAX_LOSSES;
+  const lost = ({ counts }: Task) => (counts.lost ?? 0) + (counts.infra ?? 0) >= MAX_LOSSES;
   while (storm.kills.length < options.killsPerPlan && !over() && !state.tasks.some(lost)) {
     const [low, high] = dice.chance(SHORT_SHARE) ? SHORT_PAUSE_MS : PAUSE_MS;
     const until = performance.now() + dice.between(low, high);

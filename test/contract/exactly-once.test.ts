@@ -153,3 +153,37 @@ test("complete a hundred times, at once, by two connections, and again after a r
   assert.deepEqual([again.store.seq, ends(again.store)], [before, 1]);
   await again.store.close();
 });
+
+test("record_verdict: told again it is one; an older one again behind another is news, for the newest counts", async (t) => {
+  const b = await busOf(t);
+  await b.call("person", "submit_run", { spec: runSpec("r", specsOf({ a: [] })) });
+  await b.claim("a");
+  const pass = { ...verdict, duration_ms: 3, command: "c" };
+  const fail = { ...pass, verdict: "fail", exit: 1 } as const;
+  const say = (one: Params<"record_verdict">["verdict"]) =>
+    b.call("scheduler", "record_verdict", { ...FIRST, verdict: one });
+  for (const one of [fail, fail, pass, pass, fail, { ...pass, check: "other" }, fail]) await say(one);
+  const said = b.store.view.task("r", "a")?.attempts[0]?.verdicts.map((v) => `${v.check} ${v.verdict}`);
+  assert.deepEqual(said, ["c fail", "c pass", "c fail", "other pass"]);
+  await b.store.close();
+});
+
+test("claim: a workspace that is not the plain absolute name of a directory is refused", async (t) => {
+  const b = await busOf(t);
+  await b.call("person", "submit_run", { spec: runSpec("r", specsOf({ a: [] })) });
+  const wish = { run: "r", task: "a", state_version: 1, worker: "w", base: BASE };
+  for (const workspace of [
+    "",
+    "w",
+    "./w",
+    "/",
+    "/w/",
+    "//w",
+    "/w/../v",
+    "/w/.",
+    "/w\0",
+    `/${"w".repeat(4096)}`,
+  ])
+    await assert.rejects(b.call("scheduler", "claim", { ...wish, workspace }), /directory/, workspace);
+  await b.store.close();
+});

@@ -93,6 +93,17 @@ test("B7: a bus that was held up reads what the shims said meanwhile before it c
   assert.equal(await after(200), "retrying");
 });
 
+test("B7: held up again after a last call: counted anew once more, and the attempt still ends", async (t) => {
+  const { b, after } = await timedBus(t);
+  await b.claim("a");
+  assert.equal(await after(60_010), "running", "within its last call");
+  assert.equal(await after(600_000, true), "running", "held up within the last call");
+  assert.equal(await after(60_010), "running", "a whole lease and a last call again");
+  assert.equal(await after(600_000, true), "running", "held up a second time");
+  assert.equal(await after(60_010), "running");
+  assert.equal(await after(100), "retrying", "nobody has said a word");
+});
+
 test("B6: while the agent is at work only its own shim says that the attempt lives", async (t) => {
   const { b, after } = await timedBus(t);
   const a = await b.claim("a");

@@ -44,7 +44,13 @@ export interface RawClient {
 /** `gitDir` makes the handlers that read; `handlers` come over them. */
 export async function liveServer(
   t: TestContext,
-  parts: { gitDir?: string; handlers?: Handlers; handshakeMs?: number; stallMs?: number } = {},
+  parts: {
+    gitDir?: string;
+    handlers?: Handlers;
+    handshakeMs?: number;
+    stallMs?: number;
+    maxUnsent?: number;
+  } = {},
 ): Promise<LiveServer> {
   const dir = tempDir(t, "srv");
   const store = new FakeStore();
@@ -61,13 +67,14 @@ export async function liveServer(
     version: "0.0.0",
     life: "life",
   });
-  const { handshakeMs, stallMs } = parts;
+  const { handshakeMs, stallMs, maxUnsent } = parts;
   const server = new BusServer({
     dispatcher,
     log: lines,
     clock: systemClock,
     ...(handshakeMs ? { handshakeMs } : {}),
     ...(stallMs ? { stallMs } : {}),
+    ...(maxUnsent ? { maxUnsent } : {}),
   });
   const lock = await LockHold.take(join(dir, "lock"));
   const socket = join(dir, "bus.sock");

@@ -1,15 +1,16 @@
 // The clients of the bus (B1, B7): the small one, finding, coming back after the bus was away.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { connectBus } from "../../bus/client/client.ts";
 import { findBus } from "../../bus/client/find.ts";
 import { isSameProcess, ownIdentity, startTimeOf } from "../../bus/client/identity.ts";
+import { openSocket } from "../../bus/client/open-socket.ts";
 import { BusSession } from "../../bus/client/session.ts";
 import { connectThin } from "../../bus/client/thin.ts";
 import { repoKey } from "../../bus/paths.ts";
@@ -82,6 +83,42 @@ test("nobody there is BUS_AWAY, somebody silent is TIMEOUT, somebody else is no 
         name,
       );
   }
+});
+
+/** Listens with a queue of two, and is stopped before it accepts anybody. */
+async function stoppedListener(t: TestContext, path: string): Promise<ChildProcess> {
+  const script = `require("net").createServer((s) => s.on("error", () => {})).listen({ path: process.argv[1], backlog: 2 }, () => console.log("ready"))`;
+  const child = spawn(process.execPath, ["-e", script, path], { stdio: ["ignore", "pipe", "inherit"] });
+  const ended = once(child, "exit");
+  t.after(async () => {
+    child.kill("SIGKILL");
+    await ended;
+  });
+  await once(child.stdout, "data");
+  child.kill("SIGSTOP");
+  const state = () => readFileSync(`/proc/${child.pid}/stat`, "latin1").split(") ")[1]?.[0];
+  await until("it is stopped", () => state() === "T");
+  return child;
+}
+
+test("many who start at once: a queue that is full is tried again within the bound, and only within it", async (t) => {
+  const path = join(tempDir(t), "s");
+  const listener = await stoppedListener(t, path);
+  const errnos: unknown[] = [];
+  const inVain = Array.from({ length: 8 }, () =>
+    openSocket(path, 150).then(
+      (socket) => socket.destroy(),
+      (error: BusbarError) => void errnos.push(error.data.errno),
+    ),
+  );
+  await Promise.all(inVain);
+  assert.ok(errnos.length >= 5 && errnos.every((errno) => errno === "EAGAIN"), `${errnos}`);
+  const all = Array.from({ length: 200 }, () => openSocket(path, 60_000));
+  listener.kill("SIGCONT");
+  for (const socket of await Promise.all(all)) socket.destroy();
+  const began = performance.now();
+  await assert.rejects(openSocket(join(path, "../nobody"), 60_000), (e) => isCode(e, "BUS_AWAY"));
+  assert.ok(performance.now() - began < 30_000, "nobody there is said at once");
 });
 
 test("case 62 stale-socket: alive is who answers; the lock decides between dead and unknown; no pid is believed", async (t) => {

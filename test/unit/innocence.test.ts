@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { retryTask } from "../../bus/state/decide-person.ts";
 import { countedLosses, type Loss, lossesOf, type Neighbour } from "../../bus/state/innocence.ts";
-import { FREE_LOSSES, WIDESPREAD_MS } from "../../schemas/limits.ts";
+import { FREE_LOSSES, FREE_WAVES, WIDESPREAD_MS } from "../../schemas/limits.ts";
 import type { AttemptRecord, Evidence } from "../../schemas/task.ts";
 import { at, fails, go, said } from "../helpers/decide.ts";
 import { draftWith, taskSpec } from "../helpers/state.ts";
@@ -14,6 +14,11 @@ const three = [loss(T), loss(T + 60_000), loss(T + 120_000)];
 const busy: Neighbour = { started: 0, ended: undefined, innocent: false };
 const ended = (at: number): Neighbour => ({ started: 0, ended: at, innocent: false });
 const hit = (at: number): Neighbour => ({ started: at - 10_000, ended: at, innocent: true });
+/** `n` ends a minute apart. */
+const many = (n: number, explained = false) =>
+  Array.from({ length: n }, (_, i) => loss(T + i * 60_000, explained));
+/** Two others are hit at each of these. */
+const waves = (losses: readonly Loss[]) => losses.flatMap(({ at }) => [hit(at + 500), hit(at + 600)]);
 /** `n` others that are hit whenever the task is. */
 const always = (n: number) => three.flatMap(({ at }) => Array.from({ length: n }, () => hit(at + 500)));
 
@@ -36,6 +41,16 @@ const TABLE: readonly (readonly [what: string, losses: Loss[], neighbours: Neigh
       1,
     ],
     ["each time with half of those at work", three, [...always(3), busy, busy, busy], 0],
+    ["as many waves as are free", many(FREE_WAVES), waves(many(FREE_WAVES)), 0],
+    ["two waves more", many(FREE_WAVES + 2), waves(many(FREE_WAVES + 2)), 2],
+    ["two waves more that the machine explains", many(FREE_WAVES + 2, true), waves(many(FREE_WAVES + 2)), 0],
+    ["all free waves, then alone", many(FREE_WAVES + FREE_LOSSES), waves(many(FREE_WAVES)), 0],
+    [
+      "all free waves, then once too often alone",
+      many(FREE_WAVES + FREE_LOSSES + 1),
+      waves(many(FREE_WAVES)),
+      1,
+    ],
     ["others were hit once only", three, [hit(T + 60_000), hit(T + 60_001)], 0],
     ["others were hit long before", three, [hit(T - 2 * WIDESPREAD_MS), hit(T - 2 * WIDESPREAD_MS)], 1],
     ["others began later", three, [hit(T + 300_000), hit(T + 300_000)], 1],

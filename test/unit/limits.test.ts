@@ -16,6 +16,11 @@ test("one answer of the largest size never cuts off its reader", () => {
   assert.ok(L.MAX_UNSENT_BYTES > L.MAX_FRAME_BYTES);
 });
 
+test("all readers together may be behind by more than one alone; waves of losses are bounded before losses are", () => {
+  assert.ok(L.MAX_ALL_UNSENT_BYTES > 4 * L.MAX_UNSENT_BYTES);
+  assert.ok(L.FREE_LOSSES < L.FREE_WAVES && L.FREE_WAVES < L.MAX_INNOCENT_RETRIES);
+});
+
 test("the blob cache holds several of the largest blobs", () => {
   assert.ok(L.BLOB_CACHE_BYTES >= 4 * L.MAX_BLOB_BYTES);
 });

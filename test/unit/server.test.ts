@@ -221,6 +221,31 @@ test("B1: a peer that does not read is cut off by notifications, and others are 
   await until("the log says so", () => server.log.some((line) => line.includes("reads too slowly")));
 });
 
+test("B1: what all peers together leave unread is bounded: who has been behind for longest is cut off, with the reason", async (t) => {
+  const text = "x".repeat(4 << 20);
+  const big = { ping: () => ({ text }) as never };
+  const server = await liveServer(t, { handlers: big, maxUnsent: 11 << 20 });
+  const deaf: Awaited<ReturnType<typeof server.raw>>[] = [];
+  const why = /reads too slowly: \d+ of \d+ bytes that all clients have not read/;
+  const cutOff = () => server.log.filter((line) => why.test(line)).length;
+  for (let n = 0; n < 4; n++) {
+    const raw = await server.raw();
+    deaf.push(raw);
+    raw.socket.pause();
+    raw.socket.write(ping(1));
+    // Three fit no more: the kernel holds some hundred KB of each.
+    await until(`peer ${n} is behind`, () => server.server.unsent > Math.min(n + 1, 2) * (3 << 20), 30_000);
+    await until("the oldest go", () => cutOff() === Math.max(0, n - 1), 30_000);
+  }
+  assert.equal(server.server.connections, 2);
+  const other = await server.client("person");
+  await other.call("ping", {});
+  assert.equal(cutOff(), 3, "its own answer made one too many");
+  for (const one of deaf.slice(-1)) one.socket.resume();
+  await until("the youngest was not cut off", () => deaf.at(-1)?.count() === 1, 30_000);
+  await until("all is read", () => server.server.unsent === 0, 30_000);
+});
+
 test("B1: a flood from one connection does not starve another", async (t) => {
   const server = await liveServer(t, { handlers });
   const flood = await server.raw();
