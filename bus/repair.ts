@@ -43,7 +43,8 @@ export async function repair(paths: BusPaths, uid: number, deed: "look" | "cut")
     const finding = await lookAtDamage(ports);
     if (!finding) return {};
     if (deed === "look") return { finding };
-    const stamp = new Date(systemClock.now()).toISOString().replace(/[-:]|\.\d+/g, "");
+    // To the millisecond: one that was killed may have left its copies within the same second.
+    const stamp = new Date(systemClock.now()).toISOString().replace(/[-:.]/g, "");
     return { finding, copies: await takeOut(ports, finding, stamp) };
   } finally {
     stateLock?.release();
