@@ -17,12 +17,12 @@ import { armFaults, FAULT_VARIABLE } from "./client/fault.ts";
 import { startFailure } from "./client/last-words.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
-import { gitAnchor } from "./git-anchor.ts";
+import { attemptRefs, gitAnchor } from "./git-anchor.ts";
 import { makeMethods } from "./methods/index.ts";
 import { busPaths, makePrivateDir } from "./paths.ts";
 import { repair } from "./repair.ts";
 import { Store } from "./state/store.ts";
-import { attemptToken } from "./tokens.ts";
+import { attemptToken, nonceIn } from "./tokens.ts";
 import { VERSION } from "./version.ts";
 
 /** The log is begun anew beyond this; the one before is kept beside it. */
@@ -139,7 +139,14 @@ async function main(argv: string[]): Promise<void> {
     idleExitMs: words.idleExitMs ?? config.idle_exit_ms,
     maxConnections: clientsAtOnce(),
     openStore: (dir) =>
-      Store.open({ dir, clock: systemClock, log, anchor: gitAnchor(paths.common), keep: config.audit }),
+      Store.open({
+        dir,
+        clock: systemClock,
+        log,
+        anchor: gitAnchor(paths.common),
+        attemptRefs: () => attemptRefs(paths.common),
+        keep: config.audit,
+      }),
     methods: (store) =>
       makeMethods({
         store,
@@ -149,7 +156,7 @@ async function main(argv: string[]): Promise<void> {
         config,
         stateDir: paths.state,
         runtimeDir: paths.runtime,
-        tokenFor: (role, ref) => attemptToken(store.key, role, ref),
+        tokenFor: (role, ref) => attemptToken(store.key, role, ref, nonceIn(store.view)(ref)),
       }),
   });
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)

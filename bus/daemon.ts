@@ -38,7 +38,7 @@ import { BusServer } from "./server.ts";
 import { Snapshots } from "./snapshot.ts";
 import { type ClaimedSocket, claimSocket } from "./socket.ts";
 import type { StateStore } from "./state/view.ts";
-import { Tokens } from "./tokens.ts";
+import { nonceIn, Tokens } from "./tokens.ts";
 
 /** How long a lock that seems held is asked for again: clients take it for an instant to see whether it is. */
 const LOCK_PATIENCE_MS = 2_000;
@@ -196,7 +196,7 @@ class Life<S extends DaemonStore> implements Daemon {
     this.#store = store;
     this.#methods = this.#parts.methods(store);
     const handlers = { ...this.#methods.handlers, ...this.#readers(store), ...this.#ending() };
-    const tokens = new Tokens(paths.tokens, store.key, uid);
+    const tokens = new Tokens(paths.tokens, store.key, uid, (ref) => nonceIn(store.view)(ref));
     const dispatcher = new Dispatcher({ store, handlers, tokens, clock, log, version, life });
     const { maxConnections } = this.#parts;
     this.#server = new BusServer({

@@ -3,7 +3,7 @@
 
 import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { ANCHOR_REF, isOid } from "../schemas/ids.ts";
+import { ANCHOR_REF, ATTEMPTS_PREFIX, isOid } from "../schemas/ids.ts";
 import { git } from "./git/run.ts";
 import type { AnchorPort } from "./state/anchor.ts";
 
@@ -11,6 +11,13 @@ import type { AnchorPort } from "./state/anchor.ts";
 const ANCHOR_TIMEOUT_MS = 10_000;
 const TRIES = 3;
 const WHO = { NAME: "busbar", EMAIL: "busbar@localhost" };
+
+/** The refs that keep the work of attempts, of all runs. */
+export async function attemptRefs(commonDir: string): Promise<string[]> {
+  const options = { gitDir: commonDir, trust: [commonDir], timeoutMs: ANCHOR_TIMEOUT_MS };
+  const found = await git(["for-each-ref", "--format=%(refname)", ATTEMPTS_PREFIX], options);
+  return found.stdout.split("\n").filter((line) => line !== "");
+}
 
 export function gitAnchor(commonDir: string): AnchorPort {
   const options = { gitDir: commonDir, trust: [commonDir], timeoutMs: ANCHOR_TIMEOUT_MS };

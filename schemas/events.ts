@@ -30,6 +30,8 @@ export type TaskEvent =
       base: string;
       workspace: string;
       lease_until: string;
+      /** Goes into the attempt's tokens; absent in records of earlier versions. */
+      nonce?: string;
     }
   | { type: "task.phase"; attempt: number; phase: Phase }
   | { type: "task.lease"; attempt: number; lease_until: string; usage?: AttemptRecord["usage"] }
@@ -93,6 +95,8 @@ export type BusEvent =
       used: Record<string, number>;
       state?: unknown[];
     }
+  /** Attempts that have a directory or refs, but no record: not numbered again. What is lost beside them is not known. */
+  | { type: "attempts.passed_over"; used: Record<string, number> }
   /** The configuration's `audit` does not keep records `from` to `to` any more: their files go after this is durable. */
   | { type: "journal.removed"; from: number; to: number; rule: string };
 

@@ -78,9 +78,16 @@ export function baseRef(run: RunId): string {
 }
 /** Anchors of the journal's head (bus/git-anchor.ts); no run can have this name below refs/busbar/. */
 export const ANCHOR_REF = "refs/busbar/anchor";
+export const ATTEMPTS_PREFIX = "refs/busbar/attempts/";
 /** All refs that keep a run's attempts alive stand below this. */
 export function attemptRefPrefix(a: AttemptRef): string {
   return `refs/busbar/attempts/${a.run}/${a.task}/${a.attempt}`;
+}
+const ATTEMPT_REF = /^refs\/busbar\/attempts\/([^/]+)\/([^/]+)\/(\d{1,9})\//;
+/** Whose ref this is (a snapshot or a commit of its agent); undefined for other refs. */
+export function readAttemptRef(ref: string): AttemptRef | undefined {
+  const [, run, task, attempt] = ATTEMPT_REF.exec(ref) ?? [];
+  return run === undefined || task === undefined ? undefined : { run, task, attempt: Number(attempt) };
 }
 /** The captured result of an attempt, version by version. */
 export function snapshotRef(a: AttemptRef, version: number): string {

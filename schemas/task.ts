@@ -268,6 +268,8 @@ export interface AttemptRecord {
   worker: string;
   base: string;
   workspace: string;
+  /** Part of what its tokens are made from: another attempt that is given the same number after a loss has other tokens. */
+  nonce?: string;
   started: string;
   ended?: string;
   result?: "passed" | "needs_files" | "cancelled" | Cause;

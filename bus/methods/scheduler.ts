@@ -1,6 +1,7 @@
 // Handlers for the scheduler: claim, progress of an attempt, results, landings.
 
 import type { Parsed, Result } from "../../schemas/methods.ts";
+import type { Random } from "../../schemas/ports.ts";
 import type { Handlers } from "../dispatch.ts";
 import { attemptUpdate, claim, publishSnapshot, recordVerdict } from "../state/decide-attempt.ts";
 import { reportInto } from "../state/decide-run.ts";
@@ -16,7 +17,8 @@ export function schedulerHandlers(deps: Deps): Handlers {
   return {
     register_worker: (ctx, p) => registerWorker(deps, ctx, p),
     claim: async (ctx, p) => {
-      const claimed = await store.change(ctx, (d) => claim(d, p, leaseMs));
+      const nonce = newNonce(random);
+      const claimed = await store.change(ctx, (d) => claim(d, p, leaseMs, nonce));
       const ref = { run: p.run, task: p.task, attempt: claimed.attempt };
       return {
         ...claimed,
@@ -36,6 +38,13 @@ export function schedulerHandlers(deps: Deps): Handlers {
     report_into: (ctx, p) => store.change(ctx, (d) => reportInto(d, p)),
     inputs_changed: (_ctx, p) => inputsChanged(store.view, p),
   };
+}
+
+const NONCE_DIGITS = 16;
+
+/** Need not be secret, the key is: only not the same twice. */
+function newNonce(random: Random): string {
+  return Array.from({ length: NONCE_DIGITS }, () => Math.floor(random() * 16).toString(16)).join("");
 }
 
 /** All state that may still move, so that the scheduler starts from a whole picture at `seq`. */

@@ -19,6 +19,7 @@ export function applyEvent(layer: Layer, draft: EventDraft, at: string): number 
     case "journal.removed":
       return undefined; // a worker lives as long as its connection; nothing to keep
     case "journal.gap":
+    case "attempts.passed_over":
       passOver(layer, event.used);
       return undefined;
     case "run.submitted":

@@ -30,7 +30,7 @@ export interface Claimed {
  * Compare-and-swap on state_version: STALE when it differs, NOT_CLAIMABLE when not ready or paused. The same claim
  * again (its workspace says which it is) gets the same answer: the first one may have been lost on its way.
  */
-export function claim(d: Draft, p: Parsed<"claim">, leaseMs = LEASE_MS): Claimed {
+export function claim(d: Draft, p: Parsed<"claim">, leaseMs = LEASE_MS, nonce?: string): Claimed {
   const run = d.mustRun(p.run);
   const task = d.mustTask(p.run, p.task);
   const key = showId(taskKey(p.run, p.task));
@@ -65,6 +65,7 @@ export function claim(d: Draft, p: Parsed<"claim">, leaseMs = LEASE_MS): Claimed
     base,
     workspace,
     lease_until,
+    ...(nonce !== undefined && { nonce }),
   });
   return { attempt, state_version: claimed.state_version, lease_until, task: claimed };
 }

@@ -6,12 +6,15 @@
 // 3. The first record from there on is `journal.gap`. It is sealed like every other and follows the last one that is
 //    left, so nobody without the key can make one. `verify` reports it for ever. Where the state came from the
 //    checkpoint, the record holds it: a replay of the whole journal goes on to work.
-// 4. Attempts of the lost part may still run, and their tokens are made from their number: the directories of
-//    attempts say which numbers were used, and none of them is given again.
+// 4. Attempts of the lost part may still run, and their work is kept under their number: the directories of attempts and
+//    their refs in the repository say which numbers were used, and none of them is given again. Looked at in every start:
+//    a claim is durable before anything is made for it, so a number that the state does not know is itself proof of a
+//    loss, also where neither checkpoint nor anchor saw it (`attempts.passed_over`).
 
 import { join } from "node:path";
 import type { JournalRecord } from "../../schemas/events.ts";
-import { readAttemptName, taskKey } from "../../schemas/ids.ts";
+import { readAttemptName, readAttemptRef, taskKey } from "../../schemas/ids.ts";
+import { nextAttempt } from "../../schemas/next-attempt.ts";
 import type { Base } from "./base.ts";
 import { bodyOf } from "./chain.ts";
 import { type Disk, readWhole } from "./disk.ts";
@@ -31,17 +34,29 @@ export function gapOf(line: Buffer, seq: number, last: number): Missing | undefi
   return { from: event.from, to: event.to };
 }
 
-/** The highest number of an attempt that has a directory, where that is more than the state knows of. */
-export async function usedAttempts(disk: Disk, runsDir: string, base: Base): Promise<Record<string, number>> {
+/** The highest number of an attempt that has a directory or a ref, where that is more than the state knows of. */
+export async function usedAttempts(
+  disk: Disk,
+  runsDir: string,
+  base: Base,
+  refs: readonly string[] = [],
+): Promise<Record<string, number>> {
   const used = new Map<string, number>();
+  const note = (run: string, found: { task: string; attempt: number }) => {
+    const task = base.task(run, found.task);
+    if (!task || found.attempt < nextAttempt(task)) return;
+    const key = taskKey(run, found.task);
+    used.set(key, Math.max(found.attempt, used.get(key) ?? 0));
+  };
   for (const { run } of base.runs()) {
     for (const name of await disk.list(join(runsDir, run))) {
       const found = readAttemptName(name);
-      const task = found && base.task(run, found.task);
-      if (!task || found.attempt <= (task.attempts.at(-1)?.attempt ?? 0)) continue;
-      const key = taskKey(run, found.task);
-      used.set(key, Math.max(found.attempt, used.get(key) ?? 0));
+      if (found) note(run, found);
     }
+  }
+  for (const ref of refs) {
+    const found = readAttemptRef(ref);
+    if (found) note(found.run, found);
   }
   return Object.fromEntries(used);
 }

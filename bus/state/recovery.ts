@@ -46,6 +46,8 @@ export interface RecoveryPorts {
   log: Log;
   segmentBytes?: number;
   anchor?: AnchorPort;
+  /** Refs of the repository that keep the work of attempts. */
+  attemptRefs?: () => Promise<string[]>;
 }
 
 /** Newest anchors looked at in a start: another bus of the same repository may have added some of its own. */
@@ -98,9 +100,8 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   ).catch(async (error: unknown) => {
     throw await orWrongKey(disk, dir, key, error);
   });
-  if (journal.missing) {
-    const why = whyMissing(journal.missing, rests, anchors.newest, repaired);
-    await recordGap({ ...ports, base, journal }, { ...journal.missing, why }, rests >= journal.missing.from);
+  const why = (missing: Missing) => whyMissing(missing, rests, anchors.newest, repaired);
+  if (await recordLoss({ ...ports, base, journal }, rests, why)) {
     for (const run of base.runTable.keys()) dirty.add(run);
     replayed += 1;
   }
@@ -143,25 +144,66 @@ function whyMissing(
   return `${seen.join(" and ")}, but the journal ended with record ${from - 1}; what is known of records up to ${to} is the checkpoint`;
 }
 
+/** What is known to be lost becomes a record, where something is. `rests`: where the newest document does. */
+async function recordLoss(
+  ports: RecoveryPorts & { base: Base; journal: FileJournal },
+  rests: number,
+  why: (missing: Missing) => string,
+): Promise<boolean> {
+  const { missing } = ports.journal;
+  const used = await attemptsUsed(ports, ports.base);
+  if (missing) await recordGap(ports, { ...missing, why: why(missing), used }, rests >= missing.from);
+  else if (Object.keys(used).length === 0) return false;
+  else {
+    await append(ports, { type: "attempts.passed_over", used });
+    ports.log.warn("attempts were begun of which the journal knows nothing: its end was lost", { used });
+  }
+  return true;
+}
+
 /** Writes the record of a gap, durable, before anything else is. */
 async function recordGap(
-  { disk, dir, clock, log, base, journal }: RecoveryPorts & { base: Base; journal: FileJournal },
-  gap: Missing & { why: string },
+  ports: RecoveryPorts & { base: Base; journal: FileJournal },
+  { used, ...gap }: Missing & { why: string; used: Record<string, number> },
   fromCheckpoint: boolean,
 ): Promise<void> {
-  const used = await usedAttempts(disk, join(dir, "..", "runs"), base);
+  const { log, base } = ports;
   const docs = [...base.runTable.keys()].map((id) => runDoc(base, id, gap.to));
-  const event: AnyEvent = { type: "journal.gap", ...gap, used, ...(fromCheckpoint && { state: docs }) };
+  const at = await append(ports, {
+    type: "journal.gap",
+    ...gap,
+    used,
+    ...(fromCheckpoint && { state: docs }),
+  });
+  base.noteGap(gap, at);
+  log.warn(`records ${gap.from} to ${gap.to} of the journal are missing; it goes on behind them`, {
+    ...gap,
+    used,
+  });
+}
+
+/** One event of the start itself, durable and applied; gives its time. */
+async function append(
+  { clock, base, journal }: RecoveryPorts & { base: Base; journal: FileJournal },
+  event: AnyEvent,
+): Promise<string> {
   const record = { ts: new Date(clock.now()).toISOString(), kind: "event", actor: "bus", event } as const;
   await new Promise<void>((resolve, failed) => {
     journal.append({ records: [record], durable: true, written: () => resolve(), failed });
   });
   applyEvent(base, { event }, record.ts);
-  base.noteGap(gap, record.ts);
-  log.warn(`records ${gap.from} to ${gap.to} of the journal are missing; it goes on behind them`, {
-    ...gap,
-    used,
+  return record.ts;
+}
+
+/** Refs that cannot be read, said in the log, leave the directories. */
+async function attemptsUsed({ disk, dir, log, attemptRefs }: RecoveryPorts, base: Base) {
+  const refs = await (attemptRefs?.() ?? Promise.resolve([])).catch((error: unknown) => {
+    log.warn("refs of attempts cannot be read; only their directories say which numbers were used", {
+      why: String(error),
+    });
+    return [];
   });
+  return await usedAttempts(disk, join(dir, "..", "runs"), base, refs);
 }
 
 /** None, said in the log, when they cannot be read. */

@@ -39,6 +39,8 @@ export interface StorePorts {
   segmentBytes?: number;
   /** Where the head of the journal is anchored; absent: nowhere. */
   anchor?: AnchorPort;
+  /** Refs of the repository that keep the work of attempts. */
+  attemptRefs?: () => Promise<string[]>;
   /** How much of the journal is kept; absent: all of it. */
   keep?: Keep;
 }

@@ -188,12 +188,13 @@ function decided(task: Task, event: PersonEvent, at: string): Change {
 }
 
 function claimed(task: Task, event: Extract<TaskEvent, { type: "task.claimed" }>, at: string): Change {
-  const { attempt, worker, base, workspace, lease_until } = event;
+  const { attempt, worker, base, workspace, lease_until, nonce } = event;
   const record: AttemptRecord = {
     attempt,
     worker,
     base,
     workspace,
+    ...(nonce !== undefined && { nonce }),
     started: at,
     snapshots: [],
     verdicts: [],

@@ -118,3 +118,31 @@ test("a journal that another history continues is refused, not taken for one wit
     (e) => isCode(e, "JOURNAL_DAMAGED") && e.data.kind === "replaced",
   );
 });
+
+test("attempts that neither checkpoint nor anchor saw: their directories and refs alone say which numbers were used", async (t) => {
+  const top = tempDir(t);
+  const dir = join(top, "bus");
+  const before = await openStore(dir, { disk: quickDisk });
+  await send(before);
+  await before.close();
+  mkdirSync(join(top, "runs/r", attemptName({ run: "r", task: "a", attempt: 2 }, 0, "0123ab")), {
+    recursive: true,
+  });
+  const refs = ["refs/busbar/attempts/r/b-2/4/v1", "refs/busbar/attempts/gone/x/9/v1", "refs/heads/main"];
+  const attemptRefs = async () => refs;
+  const store = await openStore(dir, { disk: quickDisk, attemptRefs });
+  assert.equal((await take(store, "a")).attempt, 3);
+  assert.equal((await take(store, "b-2")).attempt, 5);
+  const proof = await store.verify();
+  assert.deepEqual([proof.ok, proof.replay?.same], [true, true]);
+  await store.close();
+  const again = await openStore(dir, { disk: quickDisk, attemptRefs });
+  assert.deepEqual(dump(again), dump(store));
+  assert.equal(again.seq, store.seq, "said once");
+  await again.close();
+  const log = new MemoryLog();
+  const failing = async () => Promise.reject(new Error("no git"));
+  const blind = await openStore(dir, { disk: quickDisk, attemptRefs: failing, log });
+  assert.ok(log.lines.some((line) => /refs of attempts cannot be read/.test(line.message)));
+  await blind.close();
+});

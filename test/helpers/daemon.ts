@@ -4,7 +4,7 @@ import { type Daemon, startDaemon } from "../../bus/daemon.ts";
 import { makeMethods } from "../../bus/methods/index.ts";
 import type { BusPaths } from "../../bus/paths.ts";
 import { Store } from "../../bus/state/store.ts";
-import { attemptToken } from "../../bus/tokens.ts";
+import { attemptToken, nonceIn } from "../../bus/tokens.ts";
 import { Config } from "../../schemas/config.ts";
 import { jsonLog, systemClock } from "../../schemas/ports.ts";
 
@@ -36,7 +36,7 @@ export async function daemonInProcess(
         config: Config.parse({}),
         stateDir: paths.state,
         runtimeDir: paths.runtime,
-        tokenFor: (role, ref) => attemptToken(opened.key, role, ref),
+        tokenFor: (role, ref) => attemptToken(opened.key, role, ref, nonceIn(opened.view)(ref)),
       }),
   });
   return { daemon, store: store as Store };

@@ -54,6 +54,12 @@ test("a token stands for exactly one role and attempt", () => {
   assert.equal(readAttemptToken(key, "shim", token), undefined);
   assert.equal(readAttemptToken(other, "agent", token), undefined);
   assert.equal(readAttemptToken(key, "agent", token.replace("/12.", "/13.")), undefined);
+  const nonce = (text: string) => () => text;
+  const mine = attemptToken(key, "agent", REF, "one");
+  assert.deepEqual(readAttemptToken(key, "agent", mine, nonce("one")), REF);
+  assert.equal(readAttemptToken(key, "agent", mine, nonce("two")), undefined, "the number was given again");
+  assert.equal(readAttemptToken(key, "agent", mine), undefined, "the attempt is forgotten");
+  assert.equal(readAttemptToken(key, "agent", token, nonce("two")), undefined);
   for (const bad of ["", "agent", `${token}0`, token.toUpperCase(), token.replace("agent", "shim")])
     assert.equal(readAttemptToken(key, "agent", bad), undefined, bad);
 });

@@ -50,6 +50,10 @@ function runWords(event: AnyEvent): string | undefined {
       return `scheduler ${event.worker} is gone`;
     case "journal.gap":
       return `records ${event.from} to ${event.to} of the journal are lost: ${event.why}`;
+    case "attempts.passed_over":
+      return `attempts are known by what they left only, their records are lost: ${Object.entries(event.used)
+        .map(([task, attempt]) => `${task}#${attempt}`)
+        .join(", ")}`;
     case "journal.removed":
       return `records ${event.from} to ${event.to} of the audit log are not kept any more: ${event.rule}`;
     default:
