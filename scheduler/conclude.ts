@@ -11,14 +11,17 @@
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
 import type { Captured } from "./capture.ts";
+import { contextOf } from "./context.ts";
 import { agentEnd, evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import { runGate } from "./gate-runner.ts";
+import { promptOf } from "./prompt.ts";
 import { publishCapture } from "./publish.ts";
 import { inScope, scopeFaults } from "./scope.ts";
-import { scopeOf } from "./scope-rules.ts";
+import { forbiddenFor, scopeOf } from "./scope-rules.ts";
 import { type Settled, settle, settleFailed, settlePassed, whileAway } from "./settle.ts";
 import { type Concluding, keep } from "./snapshot.ts";
+import { withoutToldWords } from "./told-words.ts";
 import type { Ended } from "./trouble.ts";
 
 /** Rejects only with what makes going on impossible; the caller settles that as infra. */
@@ -32,18 +35,26 @@ export async function conclude(at: Concluding, ended: Ended): Promise<Settled> {
   const captured = await keep({ ...at, task });
   const snapshot = await publishCapture(kit, attempt, captured);
   if (task.state.name === "running" && task.state.wants) return settle(kit, attempt, { kind: "needs_files" });
-  const end = agentEnd(ended);
+  const log_tail = withoutToldWords(ended.outcome.log_tail, toldIn(at, task));
+  const end = agentEnd({ ...ended, outcome: { ...ended.outcome, log_tail } });
   if (end.kind === "failed") return settleFailed(kit, attempt, end.cause, end.evidence);
   const faults = faultsOf(task, run, captured);
   if (faults) return settleFailed(kit, attempt, "scope", faults);
   if (captured.changed.length === 0 || snapshot === null) {
     if (task.spec.no_changes === "ok") return settlePassed(kit, attempt, null);
     const said = evidence("the agent ended with exit code 0 and changed no file", {
-      log: ended.outcome.log_tail,
+      log: log_tail,
     });
     return settleFailed(kit, attempt, "no_changes", await withStrays({ ...at, task }, said));
   }
   return prove({ ...at, task }, snapshot);
+}
+
+/** Prompt and context of the attempt, but for what git was asked for them. */
+function toldIn({ attempt, run }: Concluding, task: Task): string[] {
+  const nothing = { contextFiles: [], history: [] };
+  const context = contextOf(task, attempt.ref.attempt, attempt.base, forbiddenFor(task, run), nothing);
+  return [promptOf(context), JSON.stringify(context, null, 2)];
 }
 
 async function prove(at: Concluding, snapshot: SnapshotInfo): Promise<Settled> {

@@ -28,6 +28,8 @@ export interface AttendOptions {
   cancelOnTerm: boolean;
   /** Called when no scheduler is registered; fulfilled with what to show. */
   revive?(): Promise<string | undefined>;
+  /** What is to be said of other runs; asked now and then. */
+  others?(bus: Bus): Promise<string | undefined>;
 }
 
 export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> {
@@ -64,7 +66,7 @@ export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> 
 async function lookAt(bus: Bus, options: AttendOptions): Promise<string | undefined> {
   const answer = await ping(bus, 4_000);
   if (answer.degraded) return answer.degraded;
-  if (answer.worker !== null) return undefined;
+  if (answer.worker !== null) return options.others?.(bus);
   return options.revive ? options.revive() : "no scheduler is running; nothing new starts (busctl up)";
 }
 

@@ -7,10 +7,12 @@ import { parseAddress, resolveTask } from "./address.ts";
 import { commonDirOf } from "./connect.ts";
 import type { Args, Ctx } from "./context.ts";
 import { EXIT } from "./exit-codes.ts";
+import { type Outside, outsideOf } from "./outside.ts";
 
 export interface Change {
   attempt: number;
   base: string;
+  /** The base itself where nothing of the change was in scope. */
   commit: string;
 }
 
@@ -18,7 +20,7 @@ export interface Change {
 export async function onChange(
   ctx: Ctx,
   args: Args,
-  deed: (found: { commonDir: string; task: Task; change: Change }) => Promise<void>,
+  deed: (found: { commonDir: string; task: Task; change: Change; outside: Outside }) => Promise<void>,
 ): Promise<number> {
   const address = parseAddress(args.word(0) ?? "");
   const attempt = args.whole("attempt", 1);
@@ -26,19 +28,33 @@ export async function onChange(
   const bus = await ctx.connect();
   try {
     const { task } = await resolveTask(bus, address);
-    await deed({ commonDir, task, change: changeOf(task, attempt) });
+    const change = changeOf(task, attempt);
+    const record = task.attempts.find((one) => one.attempt === change.attempt);
+    await deed({ commonDir, task, change, outside: await leftOut(commonDir, change, record) });
     return EXIT.ok;
   } finally {
     bus.close();
   }
 }
 
-/** The newest attempt that has a snapshot, or the one asked for. Throws NO_SUCH_SNAPSHOT. */
+/** Of what broke the scope, what the commit does not hold. */
+async function leftOut(
+  commonDir: string,
+  change: Change,
+  record: AttemptRecord | undefined,
+): Promise<Outside> {
+  const outside = record ? outsideOf(record) : { paths: [], place: undefined };
+  if (outside.paths.length === 0) return outside;
+  const held = new Set((await filesOf(commonDir, change)).map((file) => file.path));
+  return { ...outside, paths: outside.paths.filter((path) => !held.has(path)) };
+}
+
+/** The newest attempt that has a snapshot or broke its scope, or the one asked for. Throws NO_SUCH_SNAPSHOT. */
 export function changeOf(task: Task, attempt?: number): Change {
   const name = `${task.run}/${task.spec.id}`;
   const record =
     attempt === undefined
-      ? task.attempts.findLast((one) => work(one) !== undefined)
+      ? task.attempts.findLast((one) => work(one) !== undefined || outsideOf(one).paths.length > 0)
       : task.attempts.find((one) => one.attempt === attempt);
   if (!record) {
     const which = attempt === undefined ? "has no snapshot yet" : `has no attempt ${attempt}`;
@@ -47,6 +63,8 @@ export function changeOf(task: Task, attempt?: number): Change {
     });
   }
   const snapshot = work(record);
+  if (!snapshot && outsideOf(record).paths.length > 0)
+    return { attempt: record.attempt, base: record.base, commit: record.base };
   if (!snapshot)
     throw new BusbarError("NO_SUCH_SNAPSHOT", `attempt ${record.attempt} of ${name} left no snapshot`);
   return { attempt: record.attempt, base: record.base, commit: snapshot.commit };

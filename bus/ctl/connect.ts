@@ -36,7 +36,8 @@ export async function openBus(commonDir: string): Promise<Bus> {
   const found = await findBus(commonDir, PING_TIMEOUT_MS);
   if (found.state === "unknown") throw notAnswering(found, commonDir);
   if (found.state === "dead" || !found.endpoint) {
-    throw new BusbarError("BUS_AWAY", `not running: no bus works on ${commonDir}`, { repo: commonDir });
+    const { notRunning } = await import("./left-behind.ts");
+    throw notRunning(commonDir, Date.now());
   }
   return connectBus({
     socket: found.endpoint.socket,

@@ -97,7 +97,11 @@ const WATCH: readonly VerbDef[] = [
     options: [
       { ...RUN, help: "the run, or `all` (default: the live ones, else the newest)" },
       { name: "task", short: "t", value: "[RUN/]TASK", help: "all about one task" },
-      { name: "follow", short: "f", help: "go on with every change" },
+      {
+        name: "follow",
+        short: "f",
+        help: "go on with every change; without --run all live runs, one by one",
+      },
       { name: "audit", short: "a", help: "the audit log instead" },
       { name: "method", value: "M", help: "audit: only this method, e.g. get_file" },
       { name: "actor", value: "A", help: "audit: only this actor, e.g. person" },

@@ -77,10 +77,7 @@ const Agent = z
   .union([
     z.string().min(1),
     z.strictObject({
-      use: z
-        .string()
-        .min(1)
-        .describe("Name of the agent profile: codex, claude, gemini, or one of the configuration"),
+      use: z.string().min(1).describe("Name of an agent profile of the configuration"),
       model: z.string().min(1).optional().describe("Model, in the agent's own words"),
       args: z.array(z.string()).optional().describe("More arguments for the agent's command line"),
     }),
@@ -227,7 +224,10 @@ export const PlanHead = z.strictObject({
     .optional()
     .describe("Whose snapshots a task may read: its dependencies' (default) or all of the run"),
   agent: Agent.optional(),
-  sandbox: z.enum(["auto", "required", "off"]).optional().describe("Whether agents are shut in"),
+  sandbox: z
+    .enum(["auto", "required", "off"])
+    .optional()
+    .describe("Whether agents are shut in; none is in this version"),
   budget: z
     .strictObject({
       tokens: Count.optional().describe("Tokens of the whole run, e.g. 5M"),

@@ -3,9 +3,11 @@
 import { VERBS } from "../../bus/ctl/verb-table.ts";
 import { ERRORS, RETIRED_RPC_NUMBERS } from "../../schemas/errors.ts";
 import { METHODS } from "../../schemas/methods.ts";
+import { PlanInput, TaskInput } from "../../schemas/plan/input.ts";
 
 /** Part of a JSON Schema as zod writes it. */
 interface Schema {
+  description?: string;
   type?: string | string[];
   enum?: unknown[];
   const?: unknown;
@@ -17,7 +19,11 @@ interface Schema {
 
 const PARTS: Record<string, Record<string, () => string>> = {
   "PROTOCOL.md": { methods: methodTable, errors: errorTable },
-  "README.md": { verbs: verbTable },
+  "README.md": {
+    verbs: verbTable,
+    "plan-keys": () => keyTable(PlanInput),
+    "task-keys": () => keyTable(TaskInput),
+  },
 };
 
 /** `text` of the document with all generated parts renewed. Throws when a marker is missing. */
@@ -86,5 +92,20 @@ function verbTable(): string {
     lines.push(
       `| \`busctl ${name}${words === "" ? "" : ` ${words.replaceAll("|", "\\|")}`}\` | ${summary.replaceAll("|", "\\|")} |`,
     );
+  return lines.join("\n");
+}
+
+/** What a person may write, with the words of the published schema; what must be there is bold. */
+function keyTable(schema: typeof PlanInput | typeof TaskInput): string {
+  const { properties = {}, required = [] } = schema.toJSONSchema({
+    io: "input",
+    unrepresentable: "any",
+  }) as Schema;
+  const lines = ["| key | meaning |", "|---|---|"];
+  for (const [name, { description = "" }] of Object.entries(properties)) {
+    if (name === "$schema") continue;
+    const key = required.includes(name) ? `**\`${name}\`**` : `\`${name}\``;
+    lines.push(`| ${key} | ${description.replaceAll("|", "\\|").replaceAll("<", "&lt;")} |`);
+  }
   return lines.join("\n");
 }

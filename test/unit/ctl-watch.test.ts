@@ -7,8 +7,10 @@ import { LiveBlock } from "../../bus/ctl/live.ts";
 import { palette } from "../../bus/ctl/render/palette.ts";
 import { endLines } from "../../bus/ctl/render/summary.ts";
 import { displayWidth } from "../../bus/ctl/render/width.ts";
+import { follow } from "../../bus/ctl/verbs/tasks-follow.ts";
 import type { Task } from "../../schemas/task.ts";
 import {
+  args,
   type FakeBus,
   fakeBus,
   fakeCtx,
@@ -267,4 +269,35 @@ test("issue 2.6: a bus that was away is told once, with how long; one that never
     const told = json ? /^\{"type":"away","ms":\d+\}$/gm : /^! the bus was away \d+\.\ds; went on$/gm;
     assert.equal(ctx.written().match(told)?.length, 1, ctx.written());
   }
+});
+
+test("issue 2.6: tasks --follow without a run says which one it follows, and takes in those that begin later", async () => {
+  const runs = new Map<string, "active" | "merged">([
+    ["old", "merged"],
+    ["first", "active"],
+  ]);
+  const task = makeTask("a", merged());
+  const summaries = () =>
+    [...runs].map(([run, status], i) => makeSummary([task], { run, status, created: iso(i * 1_000) }));
+  const followed: string[] = [];
+  const connect = async () =>
+    fakeBus({
+      list_runs: () => ({ runs: summaries() }),
+      ping: () => ({ worker: "w" }),
+      subscribe: () => ({ seq: 1 }),
+      get_run: ({ run }: { run: string }) => {
+        if (followed.at(-1) !== run) followed.push(run);
+        if (run === "first" && !runs.has("later")) runs.set("later", "active");
+        else runs.set(run, "merged");
+        const status = runs.get(run) as "merged";
+        const summary = makeSummary([task], { run, status });
+        return { run: makeRun([task], { run }), summary, tasks: [task], seq: 1 };
+      },
+    });
+  const ctx = { ...fakeCtx(undefined), connect };
+  const code = await follow(ctx, args([]));
+  assert.equal(code, 0);
+  assert.deepEqual(followed, ["first", "later"]);
+  assert.match(ctx.errors(), /^following later$/m);
+  assert.match(ctx.written(), /first: 1 of 1 merged[\s\S]*later: 1 of 1 merged/);
 });

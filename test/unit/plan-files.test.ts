@@ -1,14 +1,14 @@
 // Reading plans from disk: folders, includes, links, bounds (S1).
 
 import assert from "node:assert/strict";
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { loadPlan } from "../../bus/ctl/plan-files.ts";
 import { isCode } from "../../schemas/errors.ts";
 import { parsePlan } from "../../schemas/plan/parse.ts";
-import { diskIo } from "../helpers/plans.ts";
+import { checkFiles, diskIo } from "../helpers/plans.ts";
 import { tempDir } from "../helpers/temp.ts";
 
 const SESSION = fileURLToPath(new URL("../fixtures/plans/session", import.meta.url));
@@ -128,4 +128,23 @@ test("S1: an unreadable file names itself and what was being done", (t) => {
     },
   };
   assert.throws(() => loadPlan("plan.yaml", broken, dir), /^BusbarError: reading .*plan.yaml: EACCES$/);
+});
+
+test("issue 2.1: the plan and the task that README shows are sound", () => {
+  const page = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+  const fenced = (kind: string, has: string): string =>
+    [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].find(
+      (m) => m[1] === kind && m[2]?.includes(has),
+    )?.[2] ?? "";
+  const plan = fenced("yaml", "tasks:");
+  const task = fenced("markdown", "## Goal");
+  const { errors, warnings, spec } = checkFiles(
+    [
+      { name: "plan.yaml", text: plan, kind: "yaml" },
+      { name: "tasks/cancel_order.md", text: task, kind: "md" },
+    ],
+    { gate: "written", profiles: ["mine"] },
+  );
+  assert.deepEqual([errors, warnings], [[], []]);
+  assert.equal(spec?.tasks.length, 3);
 });

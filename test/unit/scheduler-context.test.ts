@@ -7,6 +7,7 @@ import { metadataOf } from "../../scheduler/metadata.ts";
 import { portPool } from "../../scheduler/port-pool.ts";
 import { promptOf } from "../../scheduler/prompt.ts";
 import { sparsePaths } from "../../scheduler/sparse.ts";
+import { withoutToldWords } from "../../scheduler/told-words.ts";
 import { Config } from "../../schemas/config.ts";
 import { AT, OID, ready, specOf, taskOf } from "../helpers/tasks.ts";
 
@@ -184,4 +185,32 @@ test("case 52 gate-not-isolated: no number is leased twice at a time", () => {
   const leases = Array.from({ length: 300 }, () => pool.lease());
   assert.equal(new Set(leases.map((l) => l.port)).size, 300);
   for (const lease of leases) assert.ok(lease.port >= 20_000 && lease.port < 30_000);
+});
+
+test("S6, issue 2.6: evidence does not nest: what an agent prints of its own prompt or context is left out", () => {
+  const spec = specOf("t", { goal: "Do it well.", allowed_files: ["src/**"] });
+  const facts = { contextFiles: [], history: [{ commit: OID("c"), date: AT, subject: "Earlier work" }] };
+  let attempts: (typeof attempt)[] = [];
+  const sizes: number[] = [];
+  for (let n = 1; n <= 6; n++) {
+    const task = taskOf(spec, ready(), { attempts });
+    const context = contextOf(task, n, OID("b"), [], facts);
+    const bare = contextOf(task, n, OID("b"), [], { contextFiles: [], history: [] });
+    const failure = ["FAIL it works", "expected 1", "got 2"];
+    const printed = ["begin", ...promptOf(context).split("\n"), JSON.stringify(context, null, 2), ...failure];
+    const log = withoutToldWords(printed.join("\n"), [promptOf(bare), JSON.stringify(bare, null, 2)]);
+    for (const line of ["begin", ...failure]) assert.ok(log.split("\n").includes(line), log);
+    assert.doesNotMatch(log, /## (Goal|Rules|Attempt)|"earlier": \[/);
+    sizes.push(log.length);
+    attempts = [...attempts, { ...attempt, attempt: n, evidence: { ...evidence, log } }];
+  }
+  assert.ok((sizes.at(-1) ?? 0) <= 2 * (sizes[1] ?? 0), `bounded: ${sizes.join(", ")}`);
+});
+
+test("S6: a failure that is met again is evidence again, also beside a heading of ours", () => {
+  const told =
+    "# Task t\n\n## Goal\n\nDo it.\n\n## Attempt 1 failed: check\n\n    FAIL a\n    expected 1\n    got 2\n";
+  const log = "FAIL a\nexpected 1\ngot 2\n";
+  assert.equal(withoutToldWords(log, [told]), log);
+  assert.equal(withoutToldWords(`## Rules\n${log}`, [told]), `## Rules\n${log}`);
 });

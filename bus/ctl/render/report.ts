@@ -90,6 +90,12 @@ function failedAttempts(task: Task): Partial<Record<Cause, number>> {
   return counts;
 }
 
+function outOfScope(task: Task, files: readonly FileChange[]): string[] {
+  const last = task.attempts.at(-1);
+  const held = new Set(files.map((file) => file.path));
+  return last?.result === "scope" ? (last.evidence?.paths ?? []).filter((path) => !held.has(path)) : [];
+}
+
 function isCause(result: AttemptRecord["result"] | null): result is Cause {
   return (CAUSES as readonly (string | null | undefined)[]).includes(result);
 }
@@ -128,6 +134,8 @@ function taskReport(task: Task, files: FileChange[], now: number) {
     duration_ms: attemptMs(task, now),
     granted: task.granted,
     files,
+    /** Of the newest attempt, where its scope stopped it: changed, but not in the commit that `files` is of. */
+    out_of_scope: outOfScope(task, files),
     commit: state.name === "passed" ? (state.merged?.commit ?? null) : null,
     advice: adviceFor(task) ?? null,
   };
@@ -156,7 +164,7 @@ export function reportMarkdown(report: Report): string {
   if (open.length > 0) lines.push("", "## Not merged", ...open.flatMap(openTask));
   const failed = report.tasks.filter((task) => Object.keys(task.failed_attempts).length > 0);
   if (failed.length > 0) lines.push("", "## Failed attempts", ...failed.flatMap(failedList));
-  const changed = report.tasks.filter((task) => task.files.length > 0);
+  const changed = report.tasks.filter((task) => task.files.length + task.out_of_scope.length > 0);
   if (changed.length > 0) lines.push("", "## Files", ...changed.flatMap(fileList));
   return `${lines.join("\n")}\n`;
 }
@@ -216,9 +224,14 @@ function failedList(task: Report["tasks"][number]): string[] {
 function fileList(task: Report["tasks"][number]): string[] {
   const lines = task.files.map((file) => {
     const count = file.added === null ? "binary" : `+${file.added} -${file.deleted ?? 0}`;
-    return `- \`${oneLine(file.path).replaceAll("`", "'")}\` ${count}`;
+    return `- \`${codeText(file.path)}\` ${count}`;
   });
-  return ["", `\`${task.task}\``, "", ...lines];
+  const outside = task.out_of_scope.map((path) => `- \`${codeText(path)}\` **out of scope**`);
+  return ["", `\`${task.task}\``, "", ...lines, ...outside];
+}
+
+function codeText(path: string): string {
+  return oneLine(path).replaceAll("`", "'");
 }
 
 /** Text from outside within a table: on one line, with nothing that Markdown would take for a new cell. */

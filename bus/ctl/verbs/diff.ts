@@ -1,21 +1,45 @@
-import { diffOf, filesOf, onChange } from "../changes.ts";
+// `diff`: the whole change of an attempt. What broke the scope is in no commit; it follows, marked, from the files left.
+
+import { type Change, diffOf, filesOf, onChange } from "../changes.ts";
 import { type Args, type Ctx, sayJson } from "../context.ts";
-import { harmless } from "../render/width.ts";
+import { type Outside, outsideDiff } from "../outside.ts";
+import { harmless, oneLine } from "../render/width.ts";
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: git's own colours are let through
 const COLOR = /(\x1b\[[0-9;]*m)/;
 
 export function run(ctx: Ctx, args: Args): Promise<number> {
-  return onChange(ctx, args, async ({ commonDir, task, change }) => {
+  return onChange(ctx, args, async ({ commonDir, task, change, outside }) => {
     if (ctx.json) {
       const files = await filesOf(commonDir, change);
-      return await sayJson(ctx, { run: task.run, task: task.spec.id, ...change, files });
+      const named = { run: task.run, task: task.spec.id, ...change, files, out_of_scope: outside.paths };
+      return await sayJson(ctx, named);
     }
     const options = args.flag("stat") ? ["--stat"] : [];
     if (ctx.p.color) options.push("--color=always");
-    const diff = await diffOf(commonDir, change, options);
-    await ctx.io.out(ctx.io.outTty ? tamed(diff.toString("utf8")) : diff);
+    await show(ctx, await diffOf(commonDir, change, options));
+    if (outside.paths.length > 0)
+      await showOutside(ctx, `${task.run}/${task.spec.id}`, { commonDir, change, outside, options });
   });
+}
+
+async function showOutside(
+  ctx: Ctx,
+  name: string,
+  at: { commonDir: string; change: Change; outside: Outside; options: string[] },
+): Promise<void> {
+  const { diff, unseen } = await outsideDiff(at.commonDir, at.change.base, at.outside, at.options);
+  const head = [
+    `# Out of scope, so in no commit: ${at.outside.paths.map(oneLine).join(", ")}`,
+    `# (where that should be allowed: busctl grant ${name} PATH, then busctl retry ${name})`,
+    ...unseen.map(({ path, why }) => `# ${oneLine(path)} cannot be shown: ${why}`),
+  ];
+  await ctx.io.out(`${head.map((line) => ctx.p.yellow(line)).join("\n")}\n`);
+  await show(ctx, diff);
+}
+
+async function show(ctx: Ctx, diff: Buffer): Promise<void> {
+  if (diff.length > 0) await ctx.io.out(ctx.io.outTty ? tamed(diff.toString("utf8")) : diff);
 }
 
 /** Everything but git's colours is made harmless for the terminal. */

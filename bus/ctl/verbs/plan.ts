@@ -5,16 +5,22 @@ import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { readPlan } from "../plan-check.ts";
 import { hasErrors, planJson, problemsText } from "../plan-said.ts";
+import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
   const path = args.word(0) ?? "";
   const checked = await readPlan(ctx, { path, repoGiven: args.has("repo"), needRepo: false });
   const bad = hasErrors(checked.problems);
-  if (ctx.json) await sayJson(ctx, planJson(checked));
+  const { draft, repo } = checked;
+  const unmerged =
+    draft && repo ? await unmergedBranches(repo.facts.commonDir, repo.base.commit, draft.run) : [];
+  if (ctx.json) await sayJson(ctx, { ...planJson(checked), unmerged });
   else {
     await ctx.io.out(problemsText(checked, ctx.p));
     if (checked.problems.length > 0 && checked.report && !bad) await say(ctx, "");
     if (checked.report && !bad) await ctx.io.out(renderReport(checked.report, ctx.p));
+    const note = bad ? undefined : unmergedNote(unmerged, repo?.base.name ?? "");
+    if (note !== undefined) await say(ctx, ctx.p.yellow(note));
     if (checked.draft && !checked.repo && !bad)
       await say(ctx, ctx.p.yellow("no commit to check against: file patterns were not compared with files"));
     if (checked.draft?.gate === "none" && !bad)

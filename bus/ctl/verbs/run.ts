@@ -24,6 +24,7 @@ import { thisHost } from "../launch.ts";
 import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
 import { millis, plural } from "../render/time.ts";
+import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
 const SUBMIT_TRIES = 3;
 
@@ -42,6 +43,9 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   const { warnings } = await preflight(checked.repo.facts, spec.base, addTo ?? spec.run);
   const stuck = spec.into === undefined ? undefined : await checkInto(spec.repo, spec.into);
   if (stuck !== undefined) warnings.push(stuck);
+  const unmerged = await unmergedBranches(spec.repo, spec.base, addTo ?? spec.run);
+  const note = unmergedNote(unmerged, spec.base_name);
+  if (note !== undefined && addTo === undefined) warnings.push(note);
   if (!ctx.json) for (const warning of warnings) ctx.io.err(`${ctx.p.yellow("warning:")} ${warning}\n`);
   if (args.flag("dry-run")) return dryRun(ctx, checked, spec, warnings);
 

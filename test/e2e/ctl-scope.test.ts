@@ -1,0 +1,71 @@
+// What people see of a task that was stopped for its scope: the whole change, with what is outside marked (issue 2.6).
+
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { test } from "node:test";
+import { makeWorld } from "../helpers/world.ts";
+
+test("S4, issue 2.6: diff shows what was changed outside the scope, marked, also when the workspace is archived", async (t) => {
+  const setup = `git init -q -b main repo; cd repo; mkdir src; echo one > src/a.txt; echo two > src/b.txt; echo x > gone.txt
+    git add -A; git commit -qm base`;
+  const w = makeWorld(t, setup);
+  const run = await w.run([
+    {
+      id: "wide",
+      command:
+        "echo 1 >> src/a.txt; echo 2 >> src/b.txt; mkdir docs; echo KEY-123 > docs/new.md; rm gone.txt",
+      allowed_files: ["src/a.txt"],
+    },
+    { id: "astray", command: "echo 3 >> src/b.txt", allowed_files: ["src/a.txt"] },
+  ]);
+  assert.equal(run.code, 1, run.err);
+  const look = async () => {
+    const { out } = await w.busctl(["diff", "wide"]);
+    const [inside = "", outside = ""] = out.split(/^# Out of scope, so in no commit: .*$/m);
+    assert.match(inside, /\+\+\+ b\/src\/a\.txt/);
+    assert.doesNotMatch(inside, /b\.txt|new\.md/);
+    for (const line of [
+      "diff --git a/docs/new.md b/docs/new.md",
+      "+KEY-123",
+      "diff --git a/src/b.txt b/src/b.txt",
+      "+2",
+    ])
+      assert.ok(outside.split("\n").includes(line), `${line} in:\n${out}`);
+    assert.match(outside, /deleted file mode[\s\S]*-x/);
+  };
+  await look();
+  assert.match((await w.busctl(["diff", "wide", "--stat"])).out, /^ src\/b\.txt \| 1 \+$/m);
+  assert.match((await w.busctl(["diff", "astray"])).out, /^# Out of scope, so in no commit: src\/b\.txt\n/);
+  const json = JSON.parse((await w.busctl(["diff", "wide", "--json"])).out);
+  assert.deepEqual(json.out_of_scope, ["docs/new.md", "gone.txt", "src/b.txt"]);
+  const patch = await w.busctl(["patch", "wide"]);
+  assert.doesNotMatch(patch.out, /KEY-123/);
+  assert.match(patch.err, /3 files out of scope are not in the patch/);
+  assert.match((await w.busctl(["report"])).out, /`docs\/new\.md` \*\*out of scope\*\*/);
+  // In no object of the repository, as before.
+  const grep = spawnSync("bash", ["-c", "git cat-file --batch-all-objects --batch | grep -c KEY-123"], {
+    cwd: w.repo,
+  });
+  assert.equal(grep.stdout.toString().trim(), "0");
+  const gone = await w.busctl(["gc", "--all"]);
+  assert.match(gone.out, /total|r +2/);
+  await look();
+});
+
+test("issue 2.6: a second run says that the first one's branch is not in its base, and starts from it with --base", async (t) => {
+  const w = makeWorld(t);
+  const task = (id: string, command: string) => [{ id, command, allowed_files: [`${id}.txt`] }];
+  assert.equal((await w.run(task("a", "echo a > a.txt"))).code, 0);
+  const plan = w.plan(task("b", "cp a.txt b.txt"), { run: "s" });
+  assert.match((await w.busctl(["plan", plan])).out, /^busbar\/r is not in main; .*--base busbar\/r$/m);
+  const json = JSON.parse((await w.busctl(["plan", plan, "--json"])).out);
+  assert.deepEqual(json.unmerged, ["busbar/r"]);
+  const without = await w.busctl(["run", plan]);
+  assert.equal(without.code, 1, without.out);
+  assert.match(without.err, /warning: busbar\/r is not in main/);
+  const from = await w.busctl(["run", plan, "--base", "busbar/r", "--name", "third"]);
+  assert.equal(from.code, 0, from.out + from.err);
+  assert.doesNotMatch(from.err, /busbar\/r is not in/);
+  w.git("merge", "-q", "--ff-only", "busbar/third");
+  assert.doesNotMatch((await w.busctl(["plan", plan])).out, /is not in main/);
+});
