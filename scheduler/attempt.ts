@@ -16,6 +16,7 @@ import { conclude } from "./conclude.ts";
 import { endingWith } from "./control.ts";
 import { FILES } from "./dirs.ts";
 import { errorEvidence } from "./evidence.ts";
+import { whileUnwritable } from "./hold.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { liveness, type PidFile, readPidFile } from "./liveness.ts";
 import { makeRoom } from "./make-room.ts";
@@ -146,7 +147,7 @@ export class AttemptRunner {
     const { signal } = at.attempt.abort;
     if (signal.aborted) return await this.#keepOnly(at);
     try {
-      await conclude(at, ended);
+      await whileUnwritable(this.#kit, at.attempt, () => conclude(at, ended));
     } catch (error) {
       // A cancel may come at any step; what is on the disk is kept all the same.
       if (signal.aborted && signal.reason !== DETACH) return await this.#keepOnly(at);

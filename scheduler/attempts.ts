@@ -85,9 +85,10 @@ export class Attempts {
     const fault = await this.#branchFault(run);
     if (fault === HELD || isAway(fault)) return;
     const base = kit.mirror.runs.get(run.run)?.run.head ?? run.head;
-    const { attempt, claimed } = await this.#take(task, base);
+    const { attempt, claimed, unnoted } = await this.#take(task, base);
     if (fault)
       await settleFailed(kit, attempt, "infra", errorEvidence("making the integration branch", fault));
+    else if (unnoted) await settleFailed(kit, attempt, "infra", errorEvidence("noting the claim", unnoted));
     else this.#go(this.#runner(attempt, claimed, run), (runner) => runner.start());
   }
 
@@ -95,7 +96,7 @@ export class Attempts {
     task: Task,
     base: string,
     more: { recovers?: string } = {},
-  ): Promise<{ attempt: Attempt; claimed: Task }> {
+  ): Promise<{ attempt: Attempt; claimed: Task; unnoted: unknown }> {
     const kit = this.#kit;
     const { run } = task;
     const number = nextAttempt(task);
@@ -119,13 +120,12 @@ export class Attempts {
       });
     });
     const tokens = { shim: answer.shim_token, agent: answer.agent_token };
-    faultPoint("scheduler.claim.before-note");
-    writeClaimNote(claimFile(kit.stateDir, dir), tokens);
     const ref = { ...expected, attempt: answer.attempt };
     const attempt: Attempt = { ref, dir, base, tokens, abort: new AbortController() };
+    const unnoted = noteOf(claimFile(kit.stateDir, dir), tokens);
     kit.mirror.update(answer.task);
     kit.log.info("attempt claimed", { ...ref, base, dir });
-    return { attempt, claimed: answer.task };
+    return { attempt, claimed: answer.task, unnoted };
   }
 
   /**
@@ -169,7 +169,8 @@ export class Attempts {
       free = (await kit.bus.call("get_task", { run: task.run, task: task.spec.id })).task;
       kit.mirror.update(free);
     }
-    const { attempt, claimed } = await this.#take(free, landing.old, { recovers: landing.commit });
+    const { attempt, claimed, unnoted } = await this.#take(free, landing.old, { recovers: landing.commit });
+    if (unnoted) throw unnoted;
     return { attempt, claimed: true, now: claimed };
   }
 
@@ -342,6 +343,17 @@ const DETACH_MS = 2_000;
 
 function isOver({ state }: Task, attempt: number): boolean {
   return (state.name !== "running" && state.name !== "passed") || state.attempt !== attempt;
+}
+
+/** A claim that cannot be noted is given back at once: the bus has it, and nobody else would until its lease ends. */
+function noteOf(path: string, tokens: Attempt["tokens"]): unknown {
+  try {
+    faultPoint("scheduler.claim.before-note");
+    writeClaimNote(path, tokens);
+    return undefined;
+  } catch (error) {
+    return error;
+  }
 }
 
 function keyOf(task: Task): string {

@@ -7,6 +7,7 @@ import { attemptLabel, candidateRef, integrationBranch, integrationRef } from ".
 import type { Task } from "../schemas/task.ts";
 import { claimedBefore } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
+import { waitedForRoom } from "./hold.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
 import { DETACH } from "./processes.ts";
@@ -258,6 +259,8 @@ export class Trains {
     const turns = (this.#turns.get(label) ?? 0) + 1;
     kit.log.error("landing met an error of ours", { ...attempt.ref, turns, error: String(error) });
     if (!(await this.#mend(run.run))) return;
+    // Nobody's turn is used up by a disk that is full or read-only.
+    if (await waitedForRoom(kit, attempt).catch(() => true)) return;
     this.#turns.set(label, turns);
     if (turns < MAX_TURNS) {
       const { signal } = attempt.abort;

@@ -62,7 +62,7 @@ export async function explained(
 }
 
 /** Errors of the system at our own work that are nobody's doing but the machine's. */
-const MACHINE_ERRNO = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EIO", "EROFS"]);
+const MACHINE_ERRNO = new Set(["ENOSPC", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "EIO", "EROFS", "EFBIG"]);
 
 /** The fact of the machine that an error of ours holds; undefined when it holds none. */
 export function machineFault(error: unknown): string | undefined {

@@ -183,6 +183,7 @@ export const FAULT_POINTS = [
   "scheduler.halt.before-pause",
   "scheduler.harvest.before-name-tips",
   "scheduler.harvest.before-pack",
+  "scheduler.hold.before-probe",
   "scheduler.homes.before-git-config",
   "scheduler.homes.before-make",
   "scheduler.identity.before-remove",

@@ -8,11 +8,12 @@ import { reportInto } from "../state/decide-run.ts";
 import { land, settle } from "../state/decide-settle.ts";
 import { inputsChanged } from "../state/inputs.ts";
 import type { CallContext } from "../state/view.ts";
-import type { Deps } from "./deps.ts";
+import { type Deps, signsOfLife } from "./deps.ts";
 import { runsForScheduler } from "./live-runs.ts";
 
 export function schedulerHandlers(deps: Deps): Handlers {
-  const { store, random, signOfLife } = deps;
+  const { store, random } = deps;
+  const lives = signsOfLife(deps);
   const leaseMs = deps.config.lease_s * 1000;
   return {
     register_worker: (ctx, p) => registerWorker(deps, ctx, p),
@@ -27,9 +28,8 @@ export function schedulerHandlers(deps: Deps): Handlers {
       };
     },
     attempt_update: async (ctx, p) => {
-      const answer = await store.change(ctx, (d) => attemptUpdate(d, p, leaseMs));
-      if (!p.doubt) signOfLife(p, "worker");
-      return answer;
+      const answer = store.change(ctx, (d) => attemptUpdate(d, p, leaseMs));
+      return p.doubt ? await answer : await lives(p, "worker", answer);
     },
     publish_snapshot: (ctx, p) => store.change(ctx, (d) => publishSnapshot(d, p)),
     record_verdict: (ctx, p) => store.change(ctx, (d) => recordVerdict(d, p)),

@@ -6,9 +6,11 @@ import { HEARTBEAT_MS } from "../../schemas/limits.ts";
 import type { Handlers } from "../dispatch.ts";
 import { type Alive, complete, heartbeat, register } from "../state/decide-attempt.ts";
 import type { CallContext } from "../state/view.ts";
-import type { Deps } from "./deps.ts";
+import { type Deps, signsOfLife } from "./deps.ts";
 
-export function shimHandlers({ store, peers, config, signOfLife }: Deps): Handlers {
+export function shimHandlers(deps: Deps): Handlers {
+  const { store, peers, config } = deps;
+  const lives = signsOfLife(deps);
   const leaseMs = config.lease_s * 1000;
   // Several fit into every lease.
   const heartbeat_ms = Math.min(HEARTBEAT_MS, Math.floor(leaseMs / 6));
@@ -16,16 +18,22 @@ export function shimHandlers({ store, peers, config, signOfLife }: Deps): Handle
     register: async (ctx, p) => {
       const ref = attemptOf(ctx);
       peers.add(ref, ctx.peer);
-      const alive = await store.change(ctx, (d) => register(d, ref, p, leaseMs));
-      signOfLife(ref, p.kind);
+      const alive = await lives(
+        ref,
+        p.kind,
+        store.change(ctx, (d) => register(d, ref, p, leaseMs)),
+      );
       endIfAsked(ctx, alive);
       return { heartbeat_ms, lease_until: alive.lease_until };
     },
     heartbeat: async (ctx, p) => {
       const ref = attemptOf(ctx);
       peers.add(ref, ctx.peer); // a shim that came back need not register again
-      const alive = await store.change(ctx, (d) => heartbeat(d, ref, p, leaseMs));
-      signOfLife(ref, p.kind);
+      const alive = await lives(
+        ref,
+        p.kind,
+        store.change(ctx, (d) => heartbeat(d, ref, p, leaseMs)),
+      );
       endIfAsked(ctx, alive);
       return { lease_until: alive.lease_until };
     },
@@ -41,7 +49,11 @@ export function shimHandlers({ store, peers, config, signOfLife }: Deps): Handle
           },
         );
       }
-      return store.change(ctx, (d) => complete(d, ref, outcome));
+      return lives(
+        ref,
+        outcome.kind,
+        store.change(ctx, (d) => complete(d, ref, outcome)),
+      );
     },
   };
 }

@@ -12,6 +12,7 @@ import type { Clock, Log, Random } from "../../schemas/ports.ts";
 import type { Task } from "../../schemas/task.ts";
 import { speaksFor } from "./decide-attempt.ts";
 import { expireLease, retryDue } from "./decide-settle.ts";
+import { Rarely } from "./rarely.ts";
 import type { Store } from "./store.ts";
 
 /** setTimeout and clearTimeout, or a test's own. */
@@ -47,6 +48,8 @@ export class StateTimers {
   #wakeAt = Number.POSITIVE_INFINITY;
   #idle: unknown;
   #stopped = false;
+  /** A disk may refuse for days. */
+  readonly #failing = new Rarely();
 
   constructor(private readonly ports: TimerPorts) {
     const { store } = ports;
@@ -121,11 +124,14 @@ export class StateTimers {
     this.#wakeAt = Number.POSITIVE_INFINITY;
     const ends = await Promise.allSettled(ripe.map((due) => this.#happen(due)));
     for (const [i, end] of ends.entries()) {
-      if (end.status === "rejected")
-        log.warn("what was due will be tried again", { why: String(end.reason) });
-      else this.#forget(ripe[i]!); // it happened, or an event of the task will note it anew
+      if (end.status === "fulfilled")
+        this.#forget(ripe[i]!); // it happened, or an event of the task will note it anew
+      else if (this.#failing.isNews(String(end.reason), now))
+        log.warn("what was due will be tried again, every second", { why: String(end.reason) });
     }
-    this.#next(ends.some((end) => end.status === "rejected"));
+    const failed = ends.some((end) => end.status === "rejected");
+    if (!failed && ends.length > 0) this.#failing.over();
+    this.#next(failed);
   }
 
   #countAnew(now: number): void {

@@ -16,6 +16,7 @@ export const EFFECT_MODULES: ReadonlySet<string> = new Set([
 ]);
 
 export const NO_EFFECT: ReadonlySet<string> = new Set([
+  "access",
   "accessSync",
   "closeSync",
   "existsSync",

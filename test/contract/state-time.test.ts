@@ -2,19 +2,20 @@
 
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
+import { FaultyDisk } from "../helpers/faulty-disk.ts";
 import { Bus, code, ref } from "../helpers/handlers.ts";
 import { BASE, FakeClock, openStore, runSpec, specsOf } from "../helpers/state.ts";
 import { tempDir } from "../helpers/temp.ts";
 
 /** A bus whose timers run on a clock of the test's own: `at` moves it on, and runs what was due by then. */
-async function timedBus(t: TestContext) {
+async function timedBus(t: TestContext, disk?: FaultyDisk) {
   const clock = new FakeClock();
   let monotonic = 0;
   clock.monotonic = () => monotonic;
   let end = async () => {};
   const store = await openStore(
     tempDir(t, "t", () => end()),
-    { clock },
+    { clock, ...(disk && { disk }) },
   );
   const due = new Map<() => void, number>();
   const b = new Bus(store, clock, {
@@ -29,7 +30,8 @@ async function timedBus(t: TestContext) {
     b.methods.stop();
     await store.close();
   };
-  const settled = () => store.change({ actor: "test" }, () => {}); // after what the timers have asked for
+  // After what the timers have asked for, whether it could be written or not.
+  const settled = () => store.change({ actor: "test" }, () => {}).catch(() => {});
   const fire = async (now: number) => {
     clock.ms += now - monotonic;
     monotonic = now;
@@ -147,4 +149,31 @@ test("B6: a claim whose answer was lost gets it again; the same task for another
   assert.equal(store.seq, seq);
   for (const other of [{ workspace: "/w/2" }, { worker: "v" }])
     await assert.rejects(b.call("scheduler", "claim", { ...wish, ...other }), code("STALE"));
+});
+
+test("case 70: while the disk refuses for minutes, no lease of whoever speaks runs down, and it is not said every second", async (t) => {
+  const disk = new FaultyDisk();
+  const { b, after } = await timedBus(t, disk);
+  const a = await b.claim("a");
+  await b.call("scheduler", "attempt_update", { ...ref(a), phase: "agent" });
+  disk.only = "journal";
+  disk.faults.set("write", "ENOSPC");
+  for (let s = 0; s < 300; s += 10) {
+    assert.equal(await after(10_000), "running");
+    await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) }).catch(() => {});
+  }
+  disk.faults.clear();
+  assert.equal(
+    await after(30_000),
+    "running",
+    "there is room again: its lease counts from what was heard last",
+  );
+  await b.call("shim", "heartbeat", { kind: "agent" }, { attempt: ref(a) });
+  assert.equal(await after(59_000), "running");
+  disk.faults.set("write", "ENOSPC");
+  assert.equal(await after(300_000), "running", "silent now, but that cannot be written");
+  const said = b.log.lines.filter(({ message }) => message.startsWith("what was due"));
+  assert.ok(said.length >= 2 && said.length <= 4, `said ${said.length} times in five minutes`);
+  disk.faults.clear();
+  assert.equal(await after(1_000), "retrying");
 });

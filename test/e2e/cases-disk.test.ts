@@ -1,15 +1,15 @@
 // Case 70 disk-full by name: the real programs on a small file system that fills up.
 
 import assert from "node:assert/strict";
-import { rmSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { isOver } from "../helpers/engine.ts";
 import { assertInvariants } from "../helpers/invariants.ts";
-import { isAlive } from "../helpers/processes.ts";
-import { dropDisk, smallDisk } from "../helpers/small-disk.ts";
+import { isAlive, processesOf } from "../helpers/processes.ts";
+import { dropDisk, readOnly, smallDisk } from "../helpers/small-disk.ts";
 import { until } from "../helpers/wait.ts";
-import { endWorld, fillWorld, newWorld, type World } from "../helpers/world.ts";
+import { endWorld, fillWorld, makeWorld, newWorld, type PlanTask, type World } from "../helpers/world.ts";
 
 /** A world whose state lies on a small disk; undefined where none can be made. */
 function smallWorld(t: TestContext, size: string): World | undefined {
@@ -26,6 +26,24 @@ function smallWorld(t: TestContext, size: string): World | undefined {
   fillWorld(world);
   return there ? world : undefined;
 }
+
+/** An agent that tells that it is at work, and works on until W/go is there. */
+const waiting = (world: World) =>
+  world.agent("waiting", 'echo "$1" > "$1.txt"; : > "$W/began-$1"; until [ -e "$W/go" ]; do sleep 0.1; done');
+
+const begun = (world: World, ids: readonly string[]) =>
+  until("the agents are at work", () => ids.every((id) => existsSync(join(world.W, `began-${id}`))), 60_000);
+
+const ofOneTry = async (world: World, ids: readonly string[]) => {
+  const { run, tasks } = await world.state("r");
+  for (const id of ids)
+    assert.deepEqual(
+      tasks.get(id)?.attempts.map(({ result }) => result),
+      ["passed"],
+      id,
+    );
+  assert.deepEqual(run.landed.map(({ task }) => task).sort(), [...ids].sort());
+};
 
 const through = async (world: World, run: string) =>
   until("every task is over", async () => [...(await world.state(run)).tasks.values()].every(isOver), 90_000);
@@ -61,4 +79,83 @@ test("case 70 disk-full: an attempt that fills the disk of the state fails with 
   assert.equal(world.endpoint().pid, pid, "the same bus");
   assert.ok(isAlive(pid));
   await assertInvariants(world, "r");
+});
+
+test("case 70 disk-full: somebody else fills the disk under running agents: their work waits for room and lands at the first try", async (t) => {
+  const world = smallWorld(t, "64m");
+  if (!world) return;
+  const ids = ["a", "b", "c"];
+  const agent = waiting(world);
+  const plan = world.plan(
+    ids.map((id) => ({ id, command: `${agent} ${id}`, allowed_files: [`${id}.txt`] })),
+    { workers: 3 },
+  );
+  assert.equal((await world.busctl(["run", plan, "--detach"])).code, 0);
+  await begun(world, ids);
+  world.sh("cat /dev/zero > state/ballast 2> /dev/null || true; : > go");
+  await until(
+    "no agent is at work, and it is said that nothing can be written",
+    async () => {
+      const working = processesOf(world.W).some(({ command }) => command.includes("waiting.sh"));
+      return !working && /state cannot be written: ENOSPC/.test((await world.busctl(["tasks"])).out);
+    },
+    60_000,
+  );
+  const { pid } = world.endpoint();
+  rmSync(join(world.W, "state", "ballast"));
+  await through(world, "r");
+  await ofOneTry(world, ids);
+  assert.equal(world.endpoint().pid, pid, "the same bus");
+  await assertInvariants(world, "r");
+});
+
+/** The object store is read-only from the moment when task a waits for W/go; it lands when it can be written again. */
+async function objectsClosed(t: TestContext, task: (world: World) => Partial<PlanTask>): Promise<void> {
+  const world = makeWorld(t);
+  const objects = join(world.repo, ".git", "objects");
+  const plan = world.plan([{ id: "a", allowed_files: ["a.txt"], ...task(world) }]);
+  assert.equal((await world.busctl(["run", plan, "--detach"])).code, 0);
+  await begun(world, ["a"]);
+  if (!readOnly(t, objects)) return writeFileSync(join(world.W, "go"), "");
+  const log = () => world.sh("cat state/*/logs/scheduler.log");
+  try {
+    writeFileSync(join(world.W, "go"), "");
+    await until("it is said", () => log().includes("waits until its work can be written down"), 60_000);
+    assert.match(log(), /objects cannot be written \(EROFS\): make it writable/);
+    assert.equal((await world.state("r")).tasks.get("a")?.attempts.length, 1);
+    assert.deepEqual((await world.state("r")).run.landed, []);
+  } finally {
+    dropDisk(objects);
+  }
+  await through(world, "r");
+  await ofOneTry(world, ["a"]);
+  assert.equal(log().split("waits until its work can be written down").length, 2, "said once");
+  await assertInvariants(world, "r");
+}
+
+test("case 70: objects cannot be written when an agent ends: its work waits, it is said where, and it lands at the first try", (t) =>
+  objectsClosed(t, (world) => ({ command: `${waiting(world)} a` })));
+
+test("case 70: objects cannot be written when proven work lands: the turn waits and is taken again", (t) =>
+  objectsClosed(t, (world) => ({
+    command: "echo a > a.txt",
+    acceptance: [`${waiting(world)} a`],
+  })));
+
+test("case 70: a claim that cannot be noted is given back at once, not when its lease ends", async (t) => {
+  const world = makeWorld(t);
+  assert.equal((await world.busctl(["up"])).code, 0);
+  const claims = join(world.endpoint().state_dir, "scheduler", "claims");
+  rmSync(claims, { recursive: true, force: true });
+  writeFileSync(claims, "");
+  const plan = world.plan([{ id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"], retries: 3 }]);
+  assert.equal((await world.busctl(["run", plan, "--detach"])).code, 0);
+  const first = async () => (await world.state("r")).tasks.get("a")?.attempts[0];
+  await until("it is given back", async () => (await first())?.result !== undefined, 50_000);
+  const { result, evidence } = (await first()) ?? {};
+  assert.equal(result, "infra");
+  assert.match(evidence?.summary ?? "", /noting the claim: .*claims/);
+  rmSync(claims);
+  await through(world, "r");
+  assert.equal((await world.state("r")).tasks.get("a")?.state.name, "passed");
 });

@@ -25,6 +25,7 @@ export class FakePeer implements Peer {
 
 export class Bus {
   readonly methods: ReturnType<typeof makeMethods>;
+  readonly log = new MemoryLog();
   #calls = 0;
   constructor(
     readonly store: Store,
@@ -34,7 +35,7 @@ export class Bus {
     const parts = {
       store,
       clock,
-      log: new MemoryLog(),
+      log: this.log,
       random: HALF,
       config: Config.parse({}),
       stateDir: "/state",

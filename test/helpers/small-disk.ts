@@ -19,6 +19,17 @@ export function smallDisk(t: TestContext, dir: string, size: string): boolean {
   return false;
 }
 
+/** Makes `dir` read-only until `dropDisk`, for root, too; false, with the reason said, where this machine may not. */
+export function readOnly(t: TestContext, dir: string): boolean {
+  const bound = spawnSync("mount", ["--bind", dir, dir]);
+  const made = bound.status === 0 && spawnSync("mount", ["-o", "remount,bind,ro", dir]).status === 0;
+  if (made) return true;
+  if (bound.status === 0) dropDisk(dir);
+  console.log(`LEFT OUT: ${t.name.split(":")[0]} on a read-only place (needs root and bind mounts)`);
+  t.skip("no read-only place here");
+  return false;
+}
+
 /** Takes it away again, whoever still looks at it. */
 export function dropDisk(dir: string): void {
   spawnSync("umount", ["-l", dir]);
