@@ -5,18 +5,18 @@
 // 2. Proof on exactly the candidate's tree: acceptance and shallow unless this tree passed them in the attempt, then
 //    middle and deep. Red goes back as check_after_merge, with the tasks landed since its base (case 46).
 // 3. The branch is moved by compare-and-swap from the head that was tested on. Somebody moved it: the caller reconciles.
-// 4. `land` tells the bus, again and again until it says yes or no: asking twice lands once. No (the task was cancelled
-//    meanwhile): the branch goes back. Whatever happens, a turn ends with the branch where the bus has it, or says
-//    `foreign`, and the caller looks.
+// 4. `land` tells the bus, again and again while it is away: asking twice lands once. No (the task was cancelled
+//    meanwhile): the branch goes back. Trouble of the bus's own: nobody knows, and the caller compares branch and bus
+//    before anything else (reconcile.ts), which reports it again.
 //
-// A ref whose lock somebody holds is waited for. Trouble of ours sends nothing back: the agent's work is proven and
-// kept, and the turn is taken `again` (trains.ts bounds it).
+// A ref whose lock somebody holds is waited for. Trouble of ours sends nothing back, it rejects: the agent's work is proven
+// and kept, and the turn is taken again (trains.ts bounds it).
 //
 // Killed between 3 and 4, the next scheduler finds the branch ahead of the bus and reports the landing: the trailers
 // of the commit say whose it is (`reconcile`).
 
 import { setTimeout as delay } from "node:timers/promises";
-import { BusbarError, isCode } from "../schemas/errors.ts";
+import { type BusbarError, isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { candidateRef, integrationRef } from "../schemas/ids.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
@@ -29,7 +29,7 @@ import type { Attempt, Kit } from "./kit.ts";
 import { DETACH } from "./processes.ts";
 import { nameLandedPatch } from "./publish.ts";
 import { type Moved, moveRef, readRef } from "./refs.ts";
-import { isAway, settleFailed, whileAway } from "./settle.ts";
+import { settleFailed, whileAway } from "./settle.ts";
 
 export interface Passenger {
   kit: Kit;
@@ -46,9 +46,7 @@ export type Landed =
   /** Cancelled meanwhile; nothing was moved, or it was moved back. */
   | { kind: "dropped" }
   /** The branch is not where the bus says; the run must be reconciled first. */
-  | { kind: "foreign" }
-  /** Nothing was landed, and the task is on its way still: the same turn again. */
-  | { kind: "again"; error: BusbarError };
+  | { kind: "foreign" };
 
 type Candidate = Extract<CandidateOutcome, { kind: "candidate" }>;
 
@@ -186,37 +184,22 @@ interface Landing {
   tree: string;
 }
 
-/** A landing that the bus answers with trouble of its own is asked for so often, before we look what came of it. */
-const ASKS = 3;
-const ASK_PAUSE_MS = 500;
-
-/** Undefined: the bus has it. Else why it has not. Rejects when nobody can say. */
+/** Undefined: the bus has it. Else why it refused. Rejects when nobody can say: the caller brings branch and bus together. */
 async function tellBus({ kit, attempt }: Passenger, landing: Landing): Promise<BusbarError | undefined> {
-  for (let left = ASKS - 1; ; left--) {
-    try {
-      await whileAway(kit, attempt, () => {
-        faultPoint("scheduler.land.before-tell-bus");
-        return kit.bus.call("land", { ...attempt.ref, ...landing });
-      });
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof BusbarError) || isAway(error)) throw error;
-      if (isOver(error) || isCode(error, "STALE_HEAD", "UNPROVEN")) return error;
-      kit.log.warn("the bus met trouble with a landing", { ...attempt.ref, left, why: String(error) });
-      if (left > 0) await delay(ASK_PAUSE_MS);
-      else return (await isLanded(kit, attempt, landing.commit)) ? undefined : error;
-    }
+  try {
+    await whileAway(kit, attempt, () => {
+      faultPoint("scheduler.land.before-tell-bus");
+      return kit.bus.call("land", { ...attempt.ref, ...landing });
+    });
+    return undefined;
+  } catch (error) {
+    if (isOver(error) || isCode(error, "STALE_HEAD")) return error as BusbarError;
+    throw error;
   }
 }
 
 /** The bus says that the attempt is not on its way any more. */
 const isOver = (error: unknown) => isCode(error, "FENCED", "ILLEGAL_MOVE", "NO_SUCH_TASK", "NO_SUCH_RUN");
-
-async function isLanded(kit: Kit, attempt: Attempt, commit: string): Promise<boolean> {
-  const { run, task } = attempt.ref;
-  const { state } = (await whileAway(kit, attempt, () => kit.bus.call("get_task", { run, task }))).task;
-  return state.name === "passed" && state.merged?.commit === commit;
-}
 
 /** The bus did not take a landing: the branch goes back. */
 async function takeBack(
@@ -234,5 +217,5 @@ async function takeBack(
   const facts = { ...attempt.ref, commit: from, back, why: String(refused) };
   kit.log.warn("the bus did not take a landing; the branch goes back", facts);
   if (back !== "moved" || isCode(refused, "STALE_HEAD")) return { kind: "foreign" };
-  return isOver(refused) ? { kind: "dropped" } : { kind: "again", error: refused };
+  return { kind: "dropped" };
 }

@@ -215,9 +215,6 @@ export class Trains {
         case "foreign":
           await this.#mend(run.run);
           break;
-        case "again":
-          await this.#again(passenger, landed.error);
-          break;
         case "trouble":
           await this.#trouble(passenger, landed.error);
           break;

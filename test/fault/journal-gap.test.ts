@@ -107,7 +107,7 @@ test("a journal that another history continues is refused, not taken for one wit
   const file = (dir: string) => join(top, dir, "journal/000000000001.jsonl");
   // The same key, an older copy, and other records on top of it.
   mkdirSync(join(top, "two"), { recursive: true });
-  writeFileSync(join(top, "two/key"), store.key);
+  writeFileSync(join(top, "two/key"), store.key, { mode: 0o600 });
   const other = await openStore(join(top, "two"), { disk: quickDisk });
   for (let n = 0; n < 9; n++)
     await other.change({ actor: "p" }, (d) => d.emit({}, { type: "worker.gone", worker: "w" }));

@@ -2,7 +2,7 @@
 // broken the state of everybody who upgrades.
 
 import assert from "node:assert/strict";
-import { cpSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, cpSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -15,6 +15,7 @@ const EXPECTED: unknown = JSON.parse(readFileSync(join(SAMPLE, "expected.json"),
 function copy(t: TestContext): string {
   const dir = join(tempDir(t), "bus");
   cpSync(SAMPLE, dir, { recursive: true });
+  chmodSync(join(dir, "key"), 0o600); // git keeps no such mode
   return dir;
 }
 
