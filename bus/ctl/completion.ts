@@ -76,9 +76,15 @@ _busctl() {
   local -a verbs=(
 ${describe.join("\n")}
   )
-  if (( CURRENT == 2 )); then _describe -t verbs 'busctl verb' verbs; return; fi
-  local verb="\${words[2]}"
-  shift words; (( CURRENT-- ))
+  if [[ "\${words[CURRENT-1]}" == --repo ]]; then _directories; return; fi
+  local -i i=2
+  while (( i < CURRENT )) && [[ "\${words[i]}" == -* ]]; do
+    [[ "\${words[i]}" == --repo ]] && (( i++ ))
+    (( i++ ))
+  done
+  if (( i >= CURRENT )); then _describe -t verbs 'busctl verb' verbs; return; fi
+  local verb="\${words[i]}"
+  words=("\${(@)words[i,-1]}"); (( CURRENT -= i - 1 ))
   case "$verb" in
 ${cases.join("\n")}
   esac
@@ -92,18 +98,39 @@ function zshAction(option: OptionDef): string {
   return option.value === "FILE" ? "_files" : "";
 }
 
+/** In a file of its own, ~/.config/fish/completions/busctl.fish, it stands before that of systemd's tool. */
 function fish(verbs: readonly VerbDef[]): string {
-  const lines = ["# busctl completion for fish", "complete -c busctl -f"];
+  const lines = [
+    "# busctl completion for fish: busctl completion fish > ~/.config/fish/completions/busctl.fish",
+    "function __busctl_verb",
+    "  set -l words (commandline -opc)",
+    "  set -e words[1]",
+    "  while set -q words[1]",
+    "    if test $words[1] = --repo",
+    "      set -e words[1]",
+    "    else if not string match -q -- '-*' $words[1]",
+    "      echo $words[1]",
+    "      return",
+    "    end",
+    "    set -e words[1]",
+    "  end",
+    "end",
+    "function __busctl_is",
+    '  test "$(__busctl_verb)" = "$argv[1]"',
+    "end",
+    "complete -c busctl -f",
+  ];
+  const option = (when: string, o: OptionDef) => {
+    const short = o.short ? ` -s ${o.short}` : "";
+    const value = o.value ? (o.value === "FILE" || o.value === "DIR" ? " -r -F" : " -x") : "";
+    lines.push(`complete -c busctl ${when} -l ${o.name}${short}${value} -d '${quote(o.help)}'`);
+  };
+  for (const verb of verbs)
+    lines.push(`complete -c busctl -n '__busctl_is ""' -a ${verb.name} -d '${quote(verb.summary)}'`);
+  for (const o of GLOBAL_OPTIONS) option("", o);
   for (const verb of verbs) {
-    lines.push(`complete -c busctl -n __fish_use_subcommand -a ${verb.name} -d '${quote(verb.summary)}'`);
-  }
-  for (const verb of verbs) {
-    const when = `-n '__fish_seen_subcommand_from ${verb.name}'`;
-    for (const o of allOptions(verb)) {
-      const short = o.short ? ` -s ${o.short}` : "";
-      const value = o.value ? (o.value === "FILE" || o.value === "DIR" ? " -r -F" : " -x") : "";
-      lines.push(`complete -c busctl ${when} -l ${o.name}${short}${value} -d '${quote(o.help)}'`);
-    }
+    const when = `-n '__busctl_is ${verb.name}'`;
+    for (const o of verb.options) option(when, o);
     if (verb.completes === "file") lines.push(`complete -c busctl ${when} -F`);
     if (verb.completes === "shell") lines.push(`complete -c busctl ${when} -a 'bash zsh fish'`);
   }

@@ -99,7 +99,9 @@ export function renderReport(report: PlanReport, palette: Palette = NO_COLOUR): 
     `parallel       ${verdict}: ${report.worthIt.why}`,
   ];
   if (report.overlaps.length > 0)
-    lines.push(`same files     ${plural(report.overlaps.length, "pair")} of tasks go one after the other`);
+    lines.push(
+      `same files     ${plural(report.overlaps.length, "pair")} of tasks ${report.overlaps.length === 1 ? "goes" : "go"} one after the other`,
+    );
   if (report.tokens !== null)
     lines.push(`tokens         about ${short(report.tokens)}, roughly, for one try of each task`);
   return `${lines.join("\n")}\n`;

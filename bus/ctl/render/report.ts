@@ -192,7 +192,7 @@ function taskRow(task: Report["tasks"][number]): string {
     task.detail ? `${task.state} (${task.detail})` : task.state,
     String(task.attempts.length),
     causes.join(", "),
-    duration(task.duration_ms),
+    task.attempts.length === 0 ? "" : duration(task.duration_ms),
     last.length === 0 ? "" : `${passed}/${last.length}`,
     String(task.files.length),
     task.commit ? `\`${task.commit.slice(0, 12)}\`` : "",

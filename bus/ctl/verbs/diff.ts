@@ -31,7 +31,7 @@ async function showOutside(
   const { diff, unseen } = await outsideDiff(at.commonDir, at.change.base, at.outside, at.options);
   const head = [
     `# Out of scope, so in no commit: ${at.outside.paths.map(oneLine).join(", ")}`,
-    `# (where that should be allowed: busctl grant ${name} PATH, then busctl retry ${name})`,
+    `# to allow one: busctl grant ${name} PATH; then busctl retry ${name}`,
     ...unseen.map(({ path, why }) => `# ${oneLine(path)} cannot be shown: ${why}`),
   ];
   await ctx.io.out(`${head.map((line) => ctx.p.yellow(line)).join("\n")}\n`);

@@ -5,6 +5,7 @@ import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { readPlan } from "../plan-check.ts";
 import { hasErrors, planJson, problemsText } from "../plan-said.ts";
+import { wrap } from "../render/width.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
@@ -20,7 +21,7 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
     if (checked.problems.length > 0 && checked.report && !bad) await say(ctx, "");
     if (checked.report && !bad) await ctx.io.out(renderReport(checked.report, ctx.p));
     const note = bad ? undefined : unmergedNote(unmerged, repo?.base.name ?? "");
-    if (note !== undefined) await say(ctx, ctx.p.yellow(note));
+    if (note !== undefined) await say(ctx, ...wrap(note, ctx.io.columns()).map(ctx.p.yellow));
     if (checked.draft && !checked.repo && !bad)
       await say(ctx, ctx.p.yellow("no commit to check against: file patterns were not compared with files"));
     if (checked.draft?.gate === "none" && !bad)

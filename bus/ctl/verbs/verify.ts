@@ -2,17 +2,28 @@ import type { VerifyAnswer } from "../../../schemas/answers.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { plural } from "../render/time.ts";
+import { displayWidth, wrap } from "../render/width.ts";
 
 export async function run(ctx: Ctx, _args: Args): Promise<number> {
   const bus = await ctx.connect();
   try {
     const answer = await bus.call("verify", {}, { timeoutMs: VERIFY_TIMEOUT_MS });
     if (ctx.json) await sayJson(ctx, answer);
-    else await say(ctx, ...lines(ctx, answer));
+    else await say(ctx, ...lines(ctx, answer).flatMap((line) => wrapped(line, ctx.io.columns())));
     return answer.ok ? EXIT.ok : EXIT.unfinished;
   } finally {
     bus.close();
   }
+}
+
+/** What goes on in a further line stands as deep as the first. */
+function wrapped(line: string, width: number): string[] {
+  // A line with colours of its own is left to the terminal.
+  if (displayWidth(line) <= width || line.includes("\x1b")) return [line];
+  const deep = /^ */.exec(line)?.[0] ?? "";
+  return wrap(line.slice(deep.length), width - deep.length - 2).map(
+    (part, i) => `${deep}${i > 0 ? "  " : ""}${part}`,
+  );
 }
 
 /** Every record is proven and replayed: a million of them take some ten seconds. */
