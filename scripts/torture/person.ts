@@ -25,8 +25,11 @@ export interface Ack {
 export class Person {
   readonly acks: Ack[] = [];
   readonly faults: string[] = [];
+  /** From the first call that the bus did not answer to the next that it did, in milliseconds. */
+  readonly recoveries: number[] = [];
   readonly #world: World;
   #client: BusClient | undefined;
+  #awaySince: number | undefined;
   readonly #versions = new Map<string, number>();
   readonly #landed = new Map<string, string[]>();
   readonly #reads = new Set<string>();
@@ -39,9 +42,13 @@ export class Person {
   async ask<M extends MethodName>(method: M, params: Params<M>): Promise<Result<M> | undefined> {
     try {
       this.#client ??= await this.#connect();
-      return await this.#client.call(method, params, { timeoutMs: CALL_MS });
+      const answer = await this.#client.call(method, params, { timeoutMs: CALL_MS });
+      if (this.#awaySince !== undefined) this.recoveries.push(performance.now() - this.#awaySince);
+      this.#awaySince = undefined;
+      return answer;
     } catch (error) {
       if (!isCode(error, ...AWAY)) throw error;
+      this.#awaySince ??= performance.now();
       this.close();
       return undefined;
     }

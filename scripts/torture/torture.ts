@@ -43,6 +43,8 @@ export interface Tally {
   kills: Map<string, number>;
   points: PointTally;
   violations: string[];
+  /** How long the bus was away each time, as a person sees it, in milliseconds. */
+  recoveries: number[];
 }
 
 const PLANS_PER_WORLD = 5;
@@ -61,7 +63,14 @@ const PLAN_LIMIT_MS = 900_000;
 const SETTLE_MS = 20_000;
 
 export async function torture(options: Options): Promise<Tally> {
-  const tally: Tally = { plans: 0, starts: 0, kills: new Map(), points: new PointTally(), violations: [] };
+  const tally: Tally = {
+    plans: 0,
+    starts: 0,
+    kills: new Map(),
+    points: new PointTally(),
+    violations: [],
+    recoveries: [],
+  };
   const dice = new Dice(options.seed);
   const end = performance.now() + options.minutes * 60_000;
   const goesOn = () =>
@@ -109,6 +118,7 @@ async function oneWorld(
     programs.stop();
     await keeper;
     tally.starts += programs.starts;
+    tally.recoveries.push(...person.recoveries);
   }
   if (tally.violations.length === 0) tally.violations.push(...(await leftBehind(world)));
 }
