@@ -98,6 +98,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["scheduler.task-socket.before-sweep"],
   },
   {
+    needs: "a disk that cannot be written while an agent's work is taken",
+    test: "test/fault/hold.test.ts",
+    word: "scheduler/hold.ts",
+    points: ["scheduler.hold."],
+  },
+  {
     needs: "a disk that an attempt has filled",
     test: "test/e2e/engine-blame.test.ts",
     word: "ENOSPC",
