@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
+import { branchesOfNoRun } from "../../bus/git/run-branches.ts";
 import type { FaultPoint } from "../../schemas/fault-points.ts";
 import { type EngineWorld, engineWorld, pidIn, shellTask } from "../helpers/engine.ts";
 import { isAlive, processesOf } from "../helpers/processes.ts";
@@ -226,4 +227,28 @@ test("issue 3: the bus comes back with a state from before a claim under a livin
   );
   assert.equal(world.git("git rev-parse busbar/r^"), head);
   assert.deepEqual([lines(world, "starts-a"), lines(world, "starts-b")], [1, 2]);
+});
+
+test("issue 3: the state directory deleted while refs remain: the branch is named and kept, and the same plan takes over what had landed", async (t) => {
+  const world = await engineWorld(t);
+  const tasks = [counting("a"), counting("b", { depends_on: ["a"] })];
+  const run = await world.submit(tasks, { gate: gateOf(counted) });
+  await world.ended(run);
+  const head = world.git("git rev-parse busbar/r");
+  await killBoth(world);
+  rmSync(stateOf(world), { recursive: true });
+  await startBoth(world);
+  const { runs } = await world.person.call("list_runs", {});
+  const common = join(world.repo, ".git");
+  assert.deepEqual(
+    await branchesOfNoRun(
+      common,
+      runs.map((one) => one.run),
+    ),
+    ["busbar/r"],
+  );
+  assert.equal(world.git("git rev-parse busbar/r"), head);
+  assert.equal(await world.submit(tasks, { gate: gateOf(counted) }), "r");
+  await takenOver(world, run, head);
+  assert.deepEqual(await branchesOfNoRun(common, [run]), []);
 });

@@ -14,6 +14,7 @@ import { taskTable } from "../render/summary.ts";
 import { taskJson } from "../render/task-json.ts";
 import { taskScreen } from "../render/task-screen.ts";
 import { displayWidth, oneLine, wrap } from "../render/width.ts";
+import { unknownBranches, unknownBranchLines } from "../unknown-branches.ts";
 
 const AUDIT_ONLY = ["method", "actor", "request-id", "since", "until", "limit", "newest"] as const;
 
@@ -33,8 +34,9 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
       await oneTask(ctx, bus, address);
       return EXIT.ok;
     }
-    const { gaps = [] } = await bus.call("list_runs", {});
-    await table(ctx, bus, await chosen(bus, args.text("run")), gaps);
+    const { gaps = [], runs: known } = await bus.call("list_runs", {});
+    const branches = await unknownBranches(ctx, known);
+    await table(ctx, bus, await chosen(bus, args.text("run")), { gaps, branches });
     return EXIT.ok;
   } finally {
     bus.close();
@@ -57,7 +59,12 @@ async function chosen(bus: Bus, name: string | undefined): Promise<RunSummary[]>
   return live.length > 0 ? live : ordered.slice(0, 1);
 }
 
-async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[], gaps: readonly Gap[]): Promise<void> {
+async function table(
+  ctx: Ctx,
+  bus: Bus,
+  runs: readonly RunSummary[],
+  { gaps, branches }: { gaps: readonly Gap[]; branches: readonly string[] },
+): Promise<void> {
   const { degraded } = await ping(bus, 5_000);
   const all = [];
   for (const summary of runs) {
@@ -69,6 +76,7 @@ async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[], gaps: read
       degraded: degraded ?? null,
       runs: all.map(({ summary, tasks }) => ({ ...summary, tasks: tasks.map(taskJson) })),
       ...(gaps.length > 0 && { gaps }),
+      ...(branches.length > 0 && { unknown_branches: branches }),
     });
     return;
   }
@@ -77,6 +85,7 @@ async function table(ctx: Ctx, bus: Bus, runs: readonly RunSummary[], gaps: read
     const line = `records ${from} to ${to} of the audit log are lost, found on ${at.slice(0, 10)}; busctl verify says more`;
     await say(ctx, ...wrap(line, ctx.io.columns()).map((part) => ctx.p.yellow(part)));
   }
+  await say(ctx, ...unknownBranchLines(ctx, branches));
   if (all.length === 0) await say(ctx, "no run yet; `busctl run plan.yaml` starts one");
   for (const [i, { summary, tasks }] of all.entries()) {
     if (i > 0) await say(ctx, "");

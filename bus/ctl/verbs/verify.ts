@@ -3,13 +3,19 @@ import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { plural } from "../render/time.ts";
 import { displayWidth, wrap } from "../render/width.ts";
+import { unknownBranches, unknownBranchLines } from "../unknown-branches.ts";
 
 export async function run(ctx: Ctx, _args: Args): Promise<number> {
   const bus = await ctx.connect();
   try {
     const answer = await bus.call("verify", {}, { timeoutMs: VERIFY_TIMEOUT_MS });
-    if (ctx.json) await sayJson(ctx, answer);
-    else await say(ctx, ...lines(ctx, answer).flatMap((line) => wrapped(line, ctx.io.columns())));
+    const branches = await unknownBranches(ctx, (await bus.call("list_runs", {})).runs);
+    if (ctx.json)
+      await sayJson(ctx, { ...answer, ...(branches.length > 0 && { unknown_branches: branches }) });
+    else {
+      const said = lines(ctx, answer).flatMap((line) => wrapped(line, ctx.io.columns()));
+      await say(ctx, ...said, ...unknownBranchLines(ctx, branches));
+    }
     return answer.ok ? EXIT.ok : EXIT.unfinished;
   } finally {
     bus.close();
