@@ -3,9 +3,10 @@
 // size; the rest is kept and captured as ever.
 //
 // Facts decide, not words: the disk is full now, and what the attempt holds is at least half of what was free when it
-// began (where that is not known: anything worth removing).
+// began. After a take-over that is not known: then it must hold half of the whole disk, so that nobody loses work for
+// what somebody else wrote; who holds less waits for room like everybody (hold.ts).
 
-import { lstat, readdir, unlink } from "node:fs/promises";
+import { lstat, readdir, statfs, unlink } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { homesOf } from "./dirs.ts";
@@ -33,7 +34,7 @@ export async function makeRoom(
   if ((await lookAtMachine(stateDir)).free >= DISK_GONE_BYTES) return undefined;
   const files = await filesBelow([join(dir, "work"), ...Object.values(homesOf(dir))]);
   const own = sum(files);
-  if (freeBefore !== undefined && own < freeBefore / 2) return undefined;
+  if (own < (freeBefore ?? (await sizeOf(stateDir))) / 2) return undefined;
   const removed: Held[] = [];
   for (const file of files.filter(({ bytes }) => bytes >= WORTH_BYTES).sort((a, b) => b.bytes - a.bytes)) {
     if (sum(removed) >= ROOM_BYTES) break;
@@ -45,6 +46,12 @@ export async function makeRoom(
     if (gone) removed.push(file);
   }
   return removed.length === 0 ? undefined : said(dir, own, removed);
+}
+
+/** Bytes of the disk; without end where that cannot be read. */
+async function sizeOf(dir: string): Promise<number> {
+  const disk = await statfs(dir).catch(() => undefined);
+  return disk === undefined ? Number.POSITIVE_INFINITY : disk.blocks * disk.bsize;
 }
 
 function said(dir: string, own: number, removed: readonly Held[]): string {

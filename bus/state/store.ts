@@ -115,7 +115,12 @@ export class Store implements StateStore {
     try {
       result = decide(draft);
     } catch (error) {
-      return Promise.reject(error); // nothing has happened
+      // Nothing has happened. A refusal may rest on what is still to be written: when that fails, it is asked anew.
+      if (!this.inFlight) return Promise.reject(error);
+      return this.inFlight.then(
+        () => Promise.reject(error),
+        () => this.change(ctx, decide),
+      );
     }
     if (draft.events.length === 0) {
       // True only once what it rests on is durable.

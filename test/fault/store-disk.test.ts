@@ -137,6 +137,23 @@ test("case 70: a change decided on top of one that fails fails with it", async (
   await store.close();
 });
 
+test("case 70: a refusal that rests on a change which then fails is none: it is decided again on what is true", async (t) => {
+  const { disk, store } = await faulty(t);
+  await send(store, "r");
+  disk.faults.set("write", "ENOSPC");
+  const first = send(store, "x");
+  // The same run with another plan: refused, were the first one there.
+  const spec = runSpec("x", specsOf({ z: [] }));
+  const other = () => store.change(CTX, (d) => submit(d, { spec }, "me", planHash(spec)));
+  const second = other();
+  const ends = await Promise.allSettled([first, second]);
+  for (const end of ends) assert.ok(end.status === "rejected" && isStorage(end.reason), String(end));
+  disk.faults.clear();
+  const [, refused] = await Promise.allSettled([send(store, "x"), other()]);
+  assert.ok(refused.status === "rejected" && isCode(refused.reason, "RUN_EXISTS"), String(refused));
+  await store.close();
+});
+
 test("case 70: while the disk refuses, a flood of reads is bounded and does not hammer it", async (t) => {
   const { disk, store } = await faulty(t);
   await send(store, "first");
