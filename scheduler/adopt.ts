@@ -16,6 +16,7 @@ import { faultPoint } from "../schemas/fault-points.ts";
 import type { Task } from "../schemas/task.ts";
 import { claimFile, FILES } from "./dirs.ts";
 import { readClaimNote, removeTree } from "./edges.ts";
+import { sweepGroups } from "./groups.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { identityOf, liveness, type PidFile, readPidFile } from "./liveness.ts";
 import { DIR_VARIABLE, endStrays, environmentOf, pids, SHIM_VARIABLE } from "./strays.ts";
@@ -73,6 +74,11 @@ export async function clearRest(kit: Kit): Promise<LivingShims> {
     const { survivors } = await endStrays({ dirs: [...over, ...places] }, kit.config.kill_grace_ms);
     if (survivors.length > 0) kit.log.error("processes could not be ended", { survivors });
   }
+  await sweepGroups(
+    kit.groups,
+    kit.stateDir,
+    [...running].map((dir) => ({ dir, name: "agent" })),
+  );
   for (const dir of places)
     await removeTree(dir).catch((error) => kit.log.warn("a clean place was left", { error: String(error) }));
   return new Map([...shims].flatMap(([dir, [shim]]) => (running.has(dir) && shim ? [[dir, shim]] : [])));

@@ -14,6 +14,7 @@ import { CheckoutWatch } from "./checkout-watch.ts";
 import { attemptDir, attemptName, claimFile, FILES } from "./dirs.ts";
 import { claimedBefore, randomHex, writeClaimNote } from "./edges.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
+import { groupsOf } from "./groups.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { DETACH } from "./processes.ts";
 import { OLDER, type TakenOver, takeOver } from "./recover.ts";
@@ -256,7 +257,9 @@ export class Attempts {
 
   async #settleLost(attempt: Attempt, said: Evidence): Promise<void> {
     try {
-      await endStrays({ dirs: [attempt.dir] }, this.#kit.config.kill_grace_ms);
+      const { kit, dir } = { kit: this.#kit, dir: attempt.dir };
+      const groups = groupsOf(kit.groups, kit.stateDir, { dir, name: "agent" });
+      await endStrays({ dirs: [dir], groups }, kit.config.kill_grace_ms);
       await settleFailed(this.#kit, attempt, "lost", said);
     } catch (error) {
       this.#kit.log.error("a lost attempt could not be settled; its lease will end", {

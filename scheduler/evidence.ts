@@ -67,7 +67,7 @@ export function agentEnd({ outcome, machine, filled }: Ended): AgentEnd {
     case "timeout":
       return failed("timeout", `the agent did not end in time and was stopped ${after}`);
     case "memory":
-      return failed("memory", `the agent used up its memory ${after}`);
+      return failed("memory", `the agent used up its memory ${after}: ${outcome.detail ?? "see the log"}`);
     case "limit":
       return failed("limit", `the agent met a limit: ${outcome.detail ?? "see the log"}`);
     case "cancelled":

@@ -10,6 +10,8 @@ import { NOFILE_HOST } from "../schemas/limits.ts";
 import type { EnvSpec, Limits, TaskSpec } from "../schemas/task.ts";
 import { FILES, taskSocket } from "./dirs.ts";
 import { type Environment, environmentOf, type Homes, type HostEnv } from "./environment.ts";
+import type { GroupHost } from "./group-host.ts";
+import { groupsOf } from "./groups.ts";
 import type { Tokens } from "./kit.ts";
 import { DIR_VARIABLE } from "./strays.ts";
 
@@ -25,6 +27,7 @@ export interface JobBase {
   /** Top of the user's checkout, if there is one. */
   topLevel: string | null;
   node: string;
+  groups: GroupHost;
 }
 
 export interface JobPlace {
@@ -67,6 +70,7 @@ export function agentJob(base: JobBase, place: JobPlace & { bin: string }, spec:
     timeout_ms: spec.timeout_s * 1000,
     grace_ms: base.config.kill_grace_ms,
     limits: limitsOf({ ...base.config.limits, ...spec.limits }),
+    ...groupsIn(base, place.dir, "agent"),
     bus: { socket: base.socket, shim_token: place.tokens.shim, agent_token: place.tokens.agent },
     task_socket: taskSocket(base.runtimeDir, place.ref),
     ...faultOf(base),
@@ -106,9 +110,15 @@ export function checkJob(base: JobBase, place: JobPlace, check: CheckJob, taskEn
     timeout_ms: check.timeout_s * 1000,
     grace_ms: base.config.kill_grace_ms,
     limits: limitsOf({ ...base.config.limits, ...check.limits }),
+    ...groupsIn(base, check.logDir, name),
     bus: { socket: base.socket, shim_token: place.tokens.shim },
     ...faultOf(base),
   };
+}
+
+function groupsIn({ groups, stateDir }: JobBase, dir: string, name: string): Pick<ShimJob, "groups"> {
+  const found = groupsOf(groups, stateDir, { dir, name });
+  return found === undefined ? {} : { groups: found };
 }
 
 /** The shim's own environment is a short list, and the agent must not see it. */
@@ -177,12 +187,13 @@ function environment(
   });
 }
 
-/** `pids` is of a whole tree; the host's nproc counts all processes of the user and would hit the wrong ones. */
 function limitsOf(limits: Limits): ShimJob["limits"] {
   return {
     nofile: limits.nofile ?? NOFILE_HOST,
     core: 0,
     ...(limits.cpu_s === undefined ? {} : { cpu_s: limits.cpu_s }),
     ...(limits.fsize === undefined ? {} : { fsize: limits.fsize }),
+    ...(limits.memory === undefined ? {} : { memory: limits.memory }),
+    ...(limits.pids === undefined ? {} : { pids: limits.pids }),
   };
 }

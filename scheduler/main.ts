@@ -26,6 +26,8 @@ import { type Log, systemClock } from "../schemas/ports.ts";
 import { openControl } from "./control.ts";
 import { housekeeper } from "./gc.ts";
 import { runGc } from "./gc-program.ts";
+import { type GroupHost, groupsInForce, probeGroups } from "./group-host.ts";
+import { groupsOf, leaveGroups } from "./groups.ts";
 import type { Kit } from "./kit.ts";
 import { type ShimProgram, shimProgram } from "./launch.ts";
 import { startTime } from "./liveness.ts";
@@ -94,6 +96,7 @@ class Scheduler {
   #log: Log | undefined;
   #engine: Engine | undefined;
   #kit: Kit | undefined;
+  #groups: GroupHost | undefined;
   #socket = "";
   #stateDir: string | undefined;
   #awaySince = systemClock.monotonic();
@@ -183,7 +186,17 @@ class Scheduler {
         )
       ).task;
     };
-    const processes = new ShimProcesses({ program: shim, env: process.env, clock, log, graceMs, taskOf });
+    const groups = probeGroups(process.env);
+    this.#groups = groups;
+    const processes = new ShimProcesses({
+      program: shim,
+      env: process.env,
+      clock,
+      log,
+      graceMs,
+      groupsOf: (job) => groupsOf(groups, answer.state_dir, job),
+      taskOf,
+    });
     const git = new AbortController();
     const calls = new Set<Promise<unknown>>();
     const control = { ...openControl(answer.state_dir, facts), signal: git.signal, calls };
@@ -204,6 +217,7 @@ class Scheduler {
       processes,
       ports: portPool(process.pid * 97),
       places: placePool(control, answer.state_dir, this.#machine.cores, log),
+      groups,
       machine: this.#machine,
       usage: new Usage(clock, log),
       shim,
@@ -225,6 +239,8 @@ class Scheduler {
       pid: process.pid,
       repo: kit.repo,
       runs: answer.runs.length,
+      groups: groupsInForce(groups),
+      lacking: groups.notes,
     });
     return this.#engine;
   }
@@ -251,6 +267,7 @@ class Scheduler {
   /** The last deed. */
   signOff(): void {
     if (this.#stateDir !== undefined) removeSchedulerFile(this.#stateDir);
+    if (this.#groups) leaveGroups(this.#groups);
   }
 
   report(error: unknown): void {

@@ -2,6 +2,7 @@
 // the versions at the start.
 
 import type { Limits, Task } from "../schemas/task.ts";
+import type { GroupHost } from "./group-host.ts";
 import type { MachineFacts } from "./machine.ts";
 import type { UsageSample } from "./usage.ts";
 
@@ -29,10 +30,11 @@ export function metadataOf(
   facts: Pick<RunMetadata, "attempt" | "base" | "started" | "worker" | "machine" | "versions" | "port"> & {
     task: Task;
     limits: Limits;
+    groups: GroupHost;
     usage: UsageSample | undefined;
   },
 ): RunMetadata {
-  const { task, limits, usage, ...rest } = facts;
+  const { task, limits, groups, usage, ...rest } = facts;
   const { agent, timeout_s } = task.spec;
   return {
     v: 1,
@@ -41,13 +43,13 @@ export function metadataOf(
     ...rest,
     agent: { use: agent.use, model: agent.model ?? null, args: agent.args },
     limits: { ...limits, timeout_s },
-    limits_not_enforced: notEnforced(limits),
-    protection: "own repository, own directories, reduced environment, own session; no sandbox, no cgroup",
+    limits_not_enforced: notEnforced(limits, groups),
+    protection: `own repository, own directories, reduced environment, own session, ${groups.all ? "control group" : "no control group"}; no sandbox`,
     scheduler: usage ?? null,
   };
 }
 
-/** Memory and the number of processes of a tree need a cgroup. */
-function notEnforced(limits: Limits): string[] {
-  return (["memory", "pids"] as const).filter((name) => limits[name] !== undefined);
+/** Memory and the number of processes of a tree need a control group. */
+function notEnforced(limits: Limits, groups: GroupHost): string[] {
+  return (["memory", "pids"] as const).filter((name) => limits[name] !== undefined && !groups[name]);
 }

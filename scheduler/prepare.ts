@@ -122,6 +122,7 @@ async function writeFiles(kit: Kit, attempt: Attempt, task: Task, run: Run, port
     machine,
     versions: kit.versions,
     limits: { ...kit.config.limits, ...task.spec.limits },
+    groups: kit.groups,
     port,
     usage: kit.usage.newest,
   });

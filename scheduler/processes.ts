@@ -20,7 +20,7 @@ import { BusbarError } from "../schemas/errors.ts";
 import type { EventNotice } from "../schemas/events.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { attemptLabel } from "../schemas/ids.ts";
-import type { Outcome, ShimJob } from "../schemas/job.ts";
+import type { JobGroups, Outcome, ShimJob } from "../schemas/job.ts";
 import { KILL_SETTLE_MS } from "../schemas/limits.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
 import type { Task } from "../schemas/task.ts";
@@ -62,6 +62,8 @@ export class ShimProcesses implements Processes {
       clock: Clock;
       log: Log;
       graceMs: number;
+      /** Where the control groups of a job are, on a host that has them. */
+      groupsOf?(job: Pick<ShimJob, "dir" | "name">): JobGroups | undefined;
       /** The task as the bus has it; waits for a bus that is away. */
       taskOf(ref: Outcome["ref"], signal: AbortSignal): Promise<Task>;
       /** A test's own. */
@@ -177,7 +179,7 @@ export class ShimProcesses implements Processes {
     const second = await Promise.race([outcome, late]).finally(() => clearTimeout(timer));
     if (second !== "late") return second;
     this.#signalShim(waiting, "SIGKILL");
-    await endStrays(quarryOf(waiting), 0);
+    await endStrays(this.#quarry(waiting), 0);
     return madeUp(waiting.job, "cancelled", "its shim did not end when asked to", this.deps.clock);
   }
 
@@ -231,11 +233,17 @@ export class ShimProcesses implements Processes {
     }
   }
 
+  #quarry({ job, mark }: Waiting): Quarry {
+    const file = readPidFile(join(job.dir, job.files.pid));
+    const root = typeof file === "object" ? file.child : undefined;
+    return { dirs: [mark], root, groups: this.deps.groupsOf?.(job) };
+  }
+
   /** Whether any lived. When that cannot be found out, the safe answer: yes. */
   async #endStrays(waiting: Waiting): Promise<boolean> {
     const { mark: dir } = waiting;
     try {
-      const { found, survivors } = await endStrays(quarryOf(waiting), this.deps.graceMs);
+      const { found, survivors } = await endStrays(this.#quarry(waiting), this.deps.graceMs);
       if (survivors.length > 0) this.deps.log.error("processes could not be ended", { dir, survivors });
       return found.length > 0;
     } catch (error) {
@@ -247,11 +255,6 @@ export class ShimProcesses implements Processes {
 
 function shimOf({ shim, dir, files }: Watched): PidFile | "none" | "unknown" {
   return shim ?? readPidFile(join(dir, files.pid));
-}
-
-function quarryOf({ job, mark }: Waiting): Quarry {
-  const file = readPidFile(join(job.dir, job.files.pid));
-  return { dirs: [mark], root: typeof file === "object" ? file.child : undefined };
 }
 
 function endedWell({ reason, exit }: Outcome): boolean {

@@ -7,13 +7,17 @@
 //    older than all of these (else it may be a person's, with an attempt's variable set by hand);
 // 4. all that descend from one of these, and all that were found by an earlier look.
 //
-// A process that dropped its environment, left the session and whose parents are gone is not found: only a cgroup or a
-// PID namespace can prove that nobody is left (SECURITY.md says so). No guess is made by working directory or open
+// 5. where the host has control groups, all in that of the job: they end last, at once, and the group goes.
+//
+// Without groups, a process that dropped its environment, left the session and whose parents are gone is not found
+// (SECURITY.md says so). No guess is made by working directory or open
 // files: a person who looks at a log in D would be ended with it.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { faultPoint } from "../schemas/fault-points.ts";
+import type { JobGroups } from "../schemas/job.ts";
+import { endGroups } from "./groups.ts";
 import { liveness, type PidFile, readStat, type Stat } from "./liveness.ts";
 
 const LOOK_EVERY_MS = 50;
@@ -38,6 +42,7 @@ export interface Quarry {
   dirs: readonly string[];
   /** What the shim had started, as its pid file says. */
   root?: PidFile | undefined;
+  groups?: JobGroups | undefined;
 }
 
 export async function endStrays(quarry: Quarry, graceMs: number): Promise<Strays> {
@@ -53,7 +58,15 @@ export async function endStrays(quarry: Quarry, graceMs: number): Promise<Strays
     left = look(quarry, known);
     if (performance.now() - started >= graceMs) signalAll(left, "SIGKILL");
   }
-  return { found, survivors: left.map(({ pid }) => pid) };
+  const grouped = quarry.groups && (await endGroups(quarry.groups));
+  const union = (a: number[], b: number[] = []) => [...new Set([...a, ...b])];
+  return {
+    found: union(found, grouped?.found),
+    survivors: union(
+      left.map(({ pid }) => pid),
+      grouped?.survivors,
+    ),
+  };
 }
 
 /** All that belong; `known` is added to. */

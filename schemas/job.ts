@@ -22,12 +22,38 @@ export interface ShimJob {
   secrets: { name: string; value: string }[];
   timeout_ms: number;
   grace_ms: number;
-  limits: { nofile?: number; nproc?: number; cpu_s?: number; fsize?: number; core: number };
+  limits: {
+    nofile?: number;
+    nproc?: number;
+    cpu_s?: number;
+    fsize?: number;
+    core: number;
+    /** Bytes and processes of the whole tree: by a control group, or not at all. */
+    memory?: number;
+    pids?: number;
+  };
+  /** Control groups of this process and all that it starts; absent where this host has none. */
+  groups?: JobGroups;
   bus: { socket: string; shim_token: string; agent_token?: string };
   /** Where the task socket is opened; absent for checks. */
   task_socket?: string;
   /** For tests: where fault points are armed (bus/client/fault.ts). Never in the environment of the process. */
   fault?: string;
+}
+
+/** A control group as a directory; the shim makes it, and whoever ends the last of its processes removes it. */
+export interface GroupAt {
+  /** Which version of the kernel's interface: file names differ. */
+  v: 1 | 2;
+  dir: string;
+}
+
+/** By what they are for; several may be one directory. */
+export interface JobGroups {
+  /** Knows every process, whatever it does. */
+  all: GroupAt;
+  memory?: GroupAt;
+  pids?: GroupAt;
 }
 
 /** Why a process ended; the first reason wins. */
@@ -62,6 +88,8 @@ export interface Outcome {
   certain: boolean;
   peak_rss: number;
   cpu_ms: number;
+  /** Processes that the kernel killed at the limit of memory; absent where no group counts them. */
+  memory_kills?: number;
   log_bytes: number;
   /** Bytes of output left out of the log. */
   log_dropped: number;

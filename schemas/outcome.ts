@@ -36,6 +36,7 @@ const OutcomeShape = z
     certain: z.boolean(),
     peak_rss: Count,
     cpu_ms: Count,
+    memory_kills: Count.exactOptional(),
     log_bytes: Count,
     log_dropped: Count,
     log_tail: z.string(),

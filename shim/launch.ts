@@ -1,10 +1,9 @@
 // How a job becomes one chain of exec calls. Pure: job and facts of the host in, argument list out; the
 // neighbour (start.ts) does it. No process of ours stays between the shim and the agent:
 //
-//   /bin/sh -c 'ulimit ...; exec "$@"' busbar [prlimit --nproc=N:N --] AGENT ARGS...
+//   /bin/sh -c 'echo 0 > GROUP/cgroup.procs; ulimit ...; exec "$@"' busbar [prlimit --nproc=N:N --] AGENT ARGS...
 //
-// A sandbox and a cgroup take their place in this chain: the sandbox's argv before AGENT, the cgroup as one more
-// step of the prelude. Facts that the order and the forms rest on:
+// A sandbox takes its place in this chain: its argv before AGENT. Facts that the order and the forms rest on:
 // - Node lifts its soft limit of open files to the hard one at start, so soft and hard are set alike.
 // - dash has no `ulimit -u`; prlimit sets it. Root is never held by nproc, and Node hangs for ever below about 8,
 //   so it is not set for root, and not below MIN_NPROC.
@@ -29,15 +28,27 @@ export interface LaunchPlan {
 
 export const MIN_NPROC = 32;
 const BLOCK_BYTES = 512;
+/** Of a process that was not let into its group: it must not run outside. As env(1) says "I failed, not the program". */
+export const EXIT_OUTSIDE = 125;
 /** SIGXCPU at the limit says why; SIGKILL follows this much later for those who ignore it. */
 const CPU_HARD_AFTER_S = 5;
 
-export function planLaunch(job: Pick<ShimJob, "argv" | "limits">, host: LaunchHost): LaunchPlan {
+/** `doors`: files by which it enters its control groups (group.ts). */
+export function planLaunch(
+  job: Pick<ShimJob, "argv" | "limits">,
+  host: LaunchHost,
+  doors: readonly string[] = [],
+): LaunchPlan {
   const missing: string[] = [];
+  const enter = doors.map((door) => `echo 0 > ${quoted(door)} || exit ${EXIT_OUTSIDE}; `).join("");
   const steps = preludeSteps(job.limits, host, missing);
   const wrap = nprocWrap(job.limits.nproc, host, missing);
-  const prelude = `${steps.map((step) => `${step} 2>/dev/null; `).join("")}exec "$@"`;
+  const prelude = `${enter}${steps.map((step) => `${step} 2>/dev/null; `).join("")}exec "$@"`;
   return { argv: ["/bin/sh", "-c", prelude, "busbar", ...wrap, ...job.argv], missing };
+}
+
+function quoted(path: string): string {
+  return `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 function preludeSteps(limits: ShimJob["limits"], host: LaunchHost, missing: string[]): string[] {

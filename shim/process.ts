@@ -3,7 +3,8 @@
 // 1. Running: whoever is first says why it ends: its own exit, or `stop` (timeout, cancel, lost).
 // 2. After `stop`: TERM (and CONT, so that a stopped process can act on it) to the group and to all that belong,
 //    then the grace time, or less when nobody is left.
-// 3. KILL to all that are left, again and again, until nobody is left or KILL_SETTLE_MS have passed.
+// 3. KILL to all that are left, by their control group where there is one, again and again, until nobody is left or
+//    KILL_SETTLE_MS have passed.
 // 4. After an exit of its own: whoever it left behind is ended the same way, with a short grace, and listed.
 // 5. Whoever is still alive then is listed as a survivor; nothing is passed over.
 //
@@ -35,6 +36,8 @@ export interface Ending {
   killed_with: string[];
   leftovers: Named[];
   survivors: Named[];
+  /** Proven that nobody is left. */
+  certain: boolean;
   detail?: string;
 }
 
@@ -94,6 +97,7 @@ export class Supervision {
       killed_with: this.#killedWith,
       leftovers: [...this.#leftovers.values()],
       survivors: survivors.slice(0, MAX_LISTED).map((p) => ({ pid: p.pid, command: commandOf(p.pid) })),
+      certain: survivors.length === 0 && this.#tree.isProvenEmpty(),
       ...(this.#detail === undefined ? {} : { detail: this.#detail }),
     };
   }
@@ -109,25 +113,34 @@ export class Supervision {
     if (left.length > 0) this.#killedWith.push("KILL");
     const end = this.#clock.monotonic() + KILL_SETTLE_MS;
     while (left.length > 0 && this.#clock.monotonic() < end) {
+      this.#tree.killGroup();
       this.#send(left, "SIGKILL");
       left = await this.#waitGone(left, LOOK_MAX_MS);
     }
+    await this.#emptyGroup(end);
     await this.#waitForExit(end);
     return left;
+  }
+
+  /** What forks faster than a look through /proc is in none of them, but in the group; and the kernel empties it in its time. */
+  async #emptyGroup(end: number): Promise<void> {
+    while (this.#tree.isGrouped && !this.#tree.isProvenEmpty() && this.#clock.monotonic() < end) {
+      for (const pid of this.#tree.members()) this.#note(pid);
+      this.#tree.killGroup();
+      await sleep(LOOK_FIRST_MS);
+    }
   }
 
   /** Who is alive; those that outlived the process itself are noted. */
   #look(): Proc[] {
     const left = this.#tree.scan();
-    if (this.#exit)
-      for (const proc of left)
-        if (
-          proc.pid !== this.#tree.root.pid &&
-          this.#leftovers.size < MAX_LISTED &&
-          !this.#leftovers.has(proc.pid)
-        )
-          this.#leftovers.set(proc.pid, { pid: proc.pid, command: commandOf(proc.pid) });
+    if (this.#exit) for (const { pid } of left) this.#note(pid);
     return left;
+  }
+
+  #note(pid: number): void {
+    if (pid === this.#tree.root.pid || this.#leftovers.size >= MAX_LISTED || this.#leftovers.has(pid)) return;
+    this.#leftovers.set(pid, { pid, command: commandOf(pid) });
   }
 
   /** Looks at the known ones often, at the whole machine only when these are gone or the time is over. */

@@ -25,6 +25,7 @@ import type { Outcome, ShimJob } from "../schemas/job.ts";
 import { DRAIN_MS, REGISTER_WAIT_MS, REPORT_GIVE_UP_MS, SAMPLE_MS } from "../schemas/limits.ts";
 import type { Clock, Log, Random } from "../schemas/ports.ts";
 import { MARK_NAME, processEnvironment } from "./env.ts";
+import { Group } from "./group.ts";
 import { planLaunch } from "./launch.ts";
 import { BusLink } from "./link.ts";
 import { BoundedLog, type LogSummary } from "./log.ts";
@@ -67,6 +68,7 @@ class JobRun {
   readonly #mark = randomHex(16);
   readonly #began: number;
   #missing: string[] = [];
+  #group: Group | undefined;
   #supervision: Supervision | undefined;
   #watch: Watch | undefined;
   /** Asked to end before there was anything to end. */
@@ -143,6 +145,7 @@ class JobRun {
       return this.#outcome(await this.#failed((error as Error).message), log?.close());
     } finally {
       door?.close();
+      await this.#group?.remove();
     }
   }
 
@@ -162,8 +165,10 @@ class JobRun {
 
   #start(env: Record<string, string>, stage: Stage, heartbeatMs: number): Output {
     const { job, clock } = { job: this.#job, clock: this.#edge.clock };
-    const plan = planLaunch(job, launchHost());
-    this.#missing = plan.missing;
+    const missing: string[] = [];
+    this.#group = Group.make(job.groups, job.limits, missing);
+    const plan = planLaunch(job, launchHost(), this.#group?.doors);
+    this.#missing = [...missing, ...plan.missing];
     const started = startProcess(
       { argv: plan.argv, cwd: job.cwd, dir: job.dir, env },
       (chunk) => stage.push(chunk),
@@ -172,7 +177,7 @@ class JobRun {
         this.#supervision?.exited({ code, signal });
       },
     );
-    const tree = new Tree(started.pid, this.#self.mark);
+    const tree = new Tree(started.pid, this.#self.mark, this.#group);
     const supervision = new Supervision(tree, job.grace_ms, clock);
     this.#supervision = supervision;
     this.#watch = new Watch(tree, clock, {
@@ -198,7 +203,8 @@ class JobRun {
       cpu_ms: 0,
     };
     const redact = (text: string) => redactText(this.#job.secrets, text);
-    return makeOutcome(this.#job, ending, log, { ...measured, limits_missing: this.#missing }, redact);
+    const group = this.#group?.facts() ?? {};
+    return makeOutcome(this.#job, ending, log, { ...measured, group, limits_missing: this.#missing }, redact);
   }
 
   /** Step 7. */

@@ -7,8 +7,10 @@
 //   environment, is in the session or group of the root, or descends from something known.
 //
 // Neither is certain: a process that forks away, drops its environment and changes its session between two
-// samples is missed. Only a cgroup or a PID namespace can prove that nobody is left.
+// samples is missed. Where the host has control groups, theirs knows everybody: whoever is in it belongs, too, and when
+// it is empty nobody is left.
 
+import type { Group } from "./group.ts";
 import { childrenOf, hasEnvironment, listPids, type Proc, pageBytes, readProc } from "./proc.ts";
 
 export interface Usage {
@@ -26,8 +28,11 @@ export class Tree {
   /** While somebody lives in the group or session of the root, its number cannot be given to others. */
   #groupLives = true;
 
-  /** `mark` is the whole environment entry, "NAME=value". */
-  constructor(rootPid: number, mark: string) {
+  readonly #group: Group | undefined;
+
+  /** `mark` is the whole environment entry, "NAME=value"; `group`: the process is in it. */
+  constructor(rootPid: number, mark: string, group?: Group) {
+    this.#group = group;
     this.root = { pid: rootPid, start: readProc(rootPid)?.start ?? 0 };
     this.#mark = mark;
     this.#known.set(rootPid, this.root.start);
@@ -72,12 +77,33 @@ export class Tree {
       if (proc) all.set(pid, proc);
     }
     const ours = new Map<number, Proc>();
-    for (const proc of all.values()) if (this.#belongs(proc)) ours.set(proc.pid, proc);
+    const grouped = new Set(this.members());
+    for (const proc of all.values())
+      if (grouped.has(proc.pid) || this.#belongs(proc)) ours.set(proc.pid, proc);
     this.#addDescendants(ours, all);
     this.#groupLives &&= [...ours.values()].some((p) => this.#inGroup(p));
     const alive = [...ours.values()].filter((p) => !p.dead && p.pid > 1);
     for (const proc of alive) this.#known.set(proc.pid, proc.start);
     return alive.sort((a, b) => Number(b.pid === this.root.pid) - Number(a.pid === this.root.pid));
+  }
+
+  get isGrouped(): boolean {
+    return this.#group !== undefined;
+  }
+
+  /** Who lives in its group now. */
+  members(): number[] {
+    return this.#group?.pids() ?? [];
+  }
+
+  /** All of its group die at once; without a group nobody does. */
+  killGroup(): void {
+    this.#group?.kill();
+  }
+
+  /** Whether it is proven that nobody is left. */
+  isProvenEmpty(): boolean {
+    return this.#group?.isEmpty() ?? false;
   }
 
   #belongs(proc: Proc): boolean {

@@ -53,7 +53,7 @@ export class Watch {
     this.#cpuMs = Math.max(this.#cpuMs, readProc(process.pid)?.childCpuMs ?? 0);
   }
 
-  measured(): Omit<Measured, "limits_missing"> {
+  measured(): Omit<Measured, "limits_missing" | "group"> {
     const ended = this.#ended ?? this.#now();
     return {
       started: new Date(this.#started.at).toISOString(),

@@ -176,6 +176,16 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["scheduler.halt.", "scheduler.land.before-move-back", "scheduler.reconcile.before-move-back"],
   },
   {
+    needs: "limits of a control group, or a version 2 of them that has controllers",
+    test: "test/fault/groups.test.ts",
+    word: "memory_kills",
+    points: [
+      "scheduler.group-host.before-enable",
+      "scheduler.groups.before-leave",
+      "shim.group.before-limit",
+    ],
+  },
+  {
     needs: "a run with `into`",
     test: "test/e2e/git-merge.test.ts",
     word: "into",

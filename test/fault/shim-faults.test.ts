@@ -85,6 +85,10 @@ const treeOf = (proc: Proc, looks = Number.POSITIVE_INFINITY) =>
   ({
     root: { pid: 2 ** 22 + 1, start: 1 },
     scan: () => (looks-- > 0 ? [proc] : []),
+    isGrouped: false,
+    members: () => [],
+    killGroup: () => {},
+    isProvenEmpty: () => false,
   }) as unknown as Tree;
 
 test("case 62 stale-socket-and-pid-reuse: a number that is another process's by now gets no signal", async (t) => {

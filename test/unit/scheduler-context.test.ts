@@ -81,6 +81,7 @@ const base = {
   repo: "/repo/.git",
   topLevel: "/repo",
   node: "/opt/node/bin/node",
+  groups: { notes: [] },
 };
 const place = {
   ref: { run: "r", task: "t", attempt: 1 },
@@ -148,7 +149,8 @@ test("W5: metadata says what is not enforced", () => {
   const metadata = metadataOf({
     ...facts,
     task: taskOf(specOf("t"), ready()),
-    limits: { memory: 5, nofile: 64 },
+    limits: { memory: 5, nofile: 64, pids: 9 },
+    groups: { pids: { v: 2, dir: "/g" }, notes: [] },
     usage: undefined,
   });
   assert.deepEqual(metadata.limits_not_enforced, ["memory"]);

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { ShimJob } from "../../schemas/job.ts";
 import { processEnvironment } from "../../shim/env.ts";
+import type { GroupFacts } from "../../shim/group.ts";
 import { parseJob } from "../../shim/job.ts";
 import { type LaunchHost, planLaunch } from "../../shim/launch.ts";
 import { makeOutcome, notStarted } from "../../shim/outcome.ts";
@@ -117,11 +118,13 @@ test("the outcome names a limit only where it was asked for, and redacts what th
     duration_ms: 1.6,
     peak_rss: 1,
     cpu_ms: 2,
+    group: {},
     limits_missing: ["x"],
   };
   const log = { bytes: 1, dropped: 2, tail: "t" };
   const ending = {
     ...notStarted("exit", "why"),
+    certain: false,
     exit: 152,
     leftovers: [{ pid: 5, command: "run KEY" }],
     survivors: [{ pid: 6, command: "KEY" }],
@@ -138,6 +141,47 @@ test("the outcome names a limit only where it was asked for, and redacts what th
   assert.match(limited.detail ?? "", /more than 3 s of CPU/);
   assert.deepEqual(limited.leftovers, [{ pid: 5, command: "run *" }]);
   assert.deepEqual(limited.survivors, [{ pid: 6, command: "*" }]);
+});
+
+test("L3: the end names memory or pids only where the kernel counted it and the process itself did not end well", () => {
+  const log = { bytes: 0, dropped: 0, tail: "" };
+  const of = (exit: number | null, group: GroupFacts, signal: string | null = null) => {
+    const measured = {
+      started: "s",
+      ended: "e",
+      duration_ms: 1,
+      peak_rss: 1,
+      cpu_ms: 2,
+      group,
+      limits_missing: [],
+    };
+    const ending = { ...notStarted(signal === null ? "exit" : "signal", ""), exit, signal };
+    const limits = { core: 0, memory: 1000, pids: 7 };
+    const { reason, detail, memory_kills, peak_rss } = makeOutcome(
+      { ...JOB, limits },
+      ending,
+      log,
+      measured,
+      (t) => t,
+    );
+    return { reason, detail, memory_kills, peak_rss };
+  };
+  const killed = of(null, { memoryKills: 1, memoryPeak: 999 }, "SIGKILL");
+  assert.deepEqual([killed.reason, killed.memory_kills, killed.peak_rss], ["memory", 1, 999]);
+  assert.match(killed.detail ?? "", /it was killed at the limit of 1000 bytes/);
+  assert.match(of(1, { memoryKills: 2 }).detail ?? "", /2 of its processes were killed/);
+  // The test runner died, and the agent lived to hear of it.
+  assert.deepEqual([of(0, { memoryKills: 2 }).reason, of(0, { memoryKills: 2 }).memory_kills], ["exit", 2]);
+  assert.equal(of(null, { memoryKills: 0 }, "SIGKILL").reason, "signal");
+  assert.deepEqual([of(2, { pidsHit: true }).reason, of(2, { pidsHit: false }).reason], ["limit", "exit"]);
+});
+
+test("L3: the process enters its groups before anything else, and does not run outside", () => {
+  const { argv } = planLaunch({ argv: ["a"], limits: { core: 0 } }, USER, ["/g/it's/cgroup.procs"]);
+  assert.equal(
+    argv[2],
+    `echo 0 > '/g/it'\\''s/cgroup.procs' || exit 125; ulimit -c 0 2>/dev/null; exec "$@"`,
+  );
 });
 
 test("/proc/PID/stat: a command with brackets and spaces does not move the fields", () => {

@@ -1,0 +1,136 @@
+// The control groups of jobs: where they are, and what is in them when a shim is gone. The shim makes and removes those of
+// its own process (shim/group.ts). Their names are made of the repository's key and of the job's directory, so that
+// whoever takes an attempt over finds them without believing a file that its agent could have written.
+
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { faultPoint } from "../schemas/fault-points.ts";
+import type { GroupAt, JobGroups, ShimJob } from "../schemas/job.ts";
+import type { GroupHost } from "./group-host.ts";
+
+/** The groups of one job; undefined where this host has none. `stateDir` is named after the repository's key. */
+export function groupsOf(
+  host: GroupHost,
+  stateDir: string,
+  job: Pick<ShimJob, "dir" | "name">,
+): JobGroups | undefined {
+  const { all, memory, pids } = host;
+  if (!all) return undefined;
+  const name = groupName(stateDir, job);
+  const below = ({ v, dir }: GroupAt): GroupAt => ({ v, dir: join(dir, name) });
+  return {
+    all: below(all),
+    ...(memory && { memory: below(memory) }),
+    ...(pids && { pids: below(pids) }),
+  };
+}
+
+function groupName(stateDir: string, { dir, name }: Pick<ShimJob, "dir" | "name">): string {
+  const hash = createHash("sha256").update(`${dir}\0${name}`).digest("hex").slice(0, 16);
+  return `${basename(stateDir)}-${hash}`;
+}
+
+const GIVE_UP_MS = 5_000;
+const LOOK_EVERY_MS = 10;
+
+/** Ends all in these groups at once, and removes them. Returns those that were there, and those that would not end. */
+export async function endGroups(groups: JobGroups): Promise<{ found: number[]; survivors: number[] }> {
+  const dirs = [...new Set([groups.all, groups.memory, groups.pids].flatMap((at) => (at ? [at.dir] : [])))];
+  const { all } = groups;
+  const found = members(all.dir);
+  const until = performance.now() + GIVE_UP_MS;
+  while (members(all.dir).length > 0 && performance.now() < until) {
+    killAll(all);
+    await delay(LOOK_EVERY_MS);
+  }
+  for (const dir of dirs) while (!removed(dir) && performance.now() < until) await delay(LOOK_EVERY_MS);
+  return { found, survivors: members(all.dir) };
+}
+
+function killAll({ v, dir }: GroupAt): void {
+  try {
+    const [file, value] = v === 2 ? ["cgroup.kill", "1"] : ["pids.max", "0"];
+    faultPoint("scheduler.groups.before-kill");
+    writeFileSync(join(dir, file), value);
+  } catch {
+    // gone, or a kernel without it: signals remain
+  }
+  for (const pid of members(dir)) {
+    try {
+      faultPoint("scheduler.groups.before-signal");
+      process.kill(pid, "SIGKILL");
+    } catch {
+      // ESRCH: dead by now
+    }
+  }
+}
+
+/** Nobody's number is given here while the process is in the group. */
+function members(dir: string): number[] {
+  try {
+    const text = readFileSync(join(dir, "cgroup.procs"), "utf8");
+    return text
+      .split("\n")
+      .map(Number)
+      .filter((pid) => pid > 1 && pid !== process.pid);
+  } catch {
+    return [];
+  }
+}
+
+/** With those that were made in it. False while the kernel still holds it. */
+function removed(dir: string): boolean {
+  try {
+    for (const entry of readdirSync(dir, { withFileTypes: true }))
+      if (entry.isDirectory()) removed(join(dir, entry.name));
+    faultPoint("scheduler.groups.before-remove");
+    rmdirSync(dir);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ENOENT";
+  }
+}
+
+/** Ends and removes every group of this repository but those of the jobs in `keep`. Returns how many there were. */
+export async function sweepGroups(
+  host: GroupHost,
+  stateDir: string,
+  keep: readonly Pick<ShimJob, "dir" | "name">[],
+): Promise<number> {
+  const kept = new Set(keep.map((job) => groupName(stateDir, job)));
+  const names = new Set<string>();
+  for (const base of [host.all, host.memory, host.pids])
+    for (const name of base ? directories(base.dir) : [])
+      if (name.startsWith(`${basename(stateDir)}-`) && !kept.has(name)) names.add(name);
+  for (const name of names) {
+    const below = (at: GroupAt | undefined) => at && { v: at.v, dir: join(at.dir, name) };
+    const { all, memory, pids } = host;
+    const groups = { all: below(all) as GroupAt, memory: below(memory), pids: below(pids) };
+    await endGroups(groups as JobGroups);
+  }
+  return names.size;
+}
+
+function directories(dir: string): string[] {
+  try {
+    return readdirSync(dir, { withFileTypes: true })
+      .filter((entry) => entry.isDirectory())
+      .map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}
+
+/** Removes our own directories where nobody has anything in them any more. */
+export function leaveGroups(host: GroupHost): void {
+  for (const at of [host.all, host.memory, host.pids]) {
+    try {
+      faultPoint("scheduler.groups.before-leave");
+      if (at) rmdirSync(at.dir);
+    } catch {
+      // others work there, or it is gone
+    }
+  }
+}

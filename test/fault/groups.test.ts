@@ -1,0 +1,138 @@
+// Control groups for real: nobody gets out of one, its limits hold, and it is gone afterwards; also when the shim was killed.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import test from "node:test";
+import { endGroups, groupsOf, sweepGroups } from "../../scheduler/groups.ts";
+import { endStrays } from "../../scheduler/strays.ts";
+import { groupsLeft, TEST_STATE, testGroups } from "../helpers/groups.ts";
+import { shimWorld, type World } from "../helpers/shim-run.ts";
+import { isRunning } from "../helpers/survivors.ts";
+import { until } from "../helpers/wait.ts";
+
+/** A program that leaves everything a scan could find it by, and changes its number all the time. */
+const MOVER = `
+const { spawn } = require("node:child_process");
+const fs = require("node:fs");
+const [, file, left] = process.argv.slice(1);
+fs.writeFileSync(file, String(process.pid));
+setTimeout(() => {
+  if (Number(left) > 0) spawn(process.execPath, ["-e", process.env.CODE ?? fs.readFileSync(file + ".js", "utf8"), "x", file, left - 1], { detached: true, stdio: "ignore", env: {} }).unref();
+  process.exit(0);
+}, 5);
+`;
+
+function escaping(world: World): { line: string; pid(): number } {
+  const file = join(world.dir, "mover");
+  writeFileSync(`${file}.js`, MOVER);
+  const line = `(setsid env -i ${process.execPath} -e "$(cat ${file}.js)" x ${file} 100000 > /dev/null 2>&1 < /dev/null &); until [ -s ${file} ]; do sleep 0.02; done`;
+  return { line, pid: () => Number(readFileSync(file, "utf8")) };
+}
+
+async function isStill(pid: () => number): Promise<boolean> {
+  const before = pid();
+  return !isRunning(before) && pid() === before;
+}
+
+test("L1: what forks away with a new number, session and environment all the time is ended with its group, for certain", async (t) => {
+  const host = testGroups(t, ["all"]);
+  if (!host) return;
+  const world = await shimWorld(t);
+  const { line, pid } = escaping(world);
+  const plain = world.job(["/bin/sh", "-c", `${line}; exit 0`]);
+  const outcome = await world.start({ ...plain, groups: groupsOf(host, TEST_STATE, plain)! }).end();
+  assert.deepEqual([outcome.reason, outcome.exit, outcome.certain], ["exit", 0, true]);
+  assert.deepEqual(outcome.survivors, []);
+  assert.ok(await isStill(pid));
+  assert.deepEqual(groupsLeft(host), []);
+});
+
+test("L1: the shim was killed: its group is ended by whoever takes over, and goes", async (t) => {
+  const host = testGroups(t, ["all"]);
+  if (!host) return;
+  const world = await shimWorld(t);
+  const { line, pid } = escaping(world);
+  const plain = world.job(["/bin/sh", "-c", `${line}; sleep 300`]);
+  const groups = groupsOf(host, TEST_STATE, plain)!;
+  const run = world.start({ ...plain, groups });
+  await until("it forks", () => existsSync(join(world.dir, "mover")) && pid() > 0);
+  run.child.kill("SIGKILL");
+  await run.exited;
+  const { found, survivors } = await endStrays({ dirs: [run.job.dir], groups }, 0);
+  assert.ok(found.length > 0);
+  assert.deepEqual(survivors, []);
+  assert.ok(await isStill(pid));
+  assert.deepEqual(groupsLeft(host), []);
+  assert.deepEqual(await endGroups(groups), { found: [], survivors: [] }, "once more is no harm");
+});
+
+test("L1: a scheduler that starts ends the groups of nobody, and leaves those of running attempts and other repositories", async (t) => {
+  const host = testGroups(t, ["all"]);
+  if (!host) return;
+  const world = await shimWorld(t);
+  const job = (name: string, state: string) => {
+    const plain = world.job(["/bin/sh", "-c", `echo $$ > "$W/${name}"; exec sleep 300`], { name });
+    return { ...plain, groups: groupsOf(host, state, plain)! };
+  };
+  const pidOf = (name: string) => Number(readFileSync(join(world.dir, name), "utf8"));
+  const jobs = [job("kept", TEST_STATE), job("over", TEST_STATE), job("other", "/state/other")];
+  const runs = [];
+  for (const each of jobs) {
+    runs.push(world.start(each));
+    await until(each.name, () => existsSync(join(world.dir, each.name)) && pidOf(each.name) > 0);
+  }
+  assert.equal(await sweepGroups(host, TEST_STATE, [jobs[0]!]), 1);
+  assert.deepEqual(
+    ["kept", "over", "other"].map((name) => isRunning(pidOf(name))),
+    [true, false, true],
+  );
+  for (const run of runs) run.child.kill("SIGTERM");
+  for (const run of runs) await run.exited;
+});
+
+test("L3: memory: the hog dies and is told of, with the peak; an agent whose child died lives to hear of it", async (t) => {
+  const host = testGroups(t, ["all", "memory"]);
+  if (!host) return;
+  const world = await shimWorld(t);
+  const hog = `${process.execPath} -e 'const all = []; for (;;) all.push(Buffer.alloc(4e6, 1))'`;
+  const job = (line: string) => {
+    const plain = world.job(["/bin/sh", "-c", line], { limits: { core: 0, memory: 96 << 20 } });
+    return { ...plain, groups: groupsOf(host, TEST_STATE, plain)! };
+  };
+  const killed = await world.start(job(`exec ${hog}`)).end();
+  assert.deepEqual([killed.reason, killed.signal], ["memory", "SIGKILL"]);
+  assert.ok((killed.memory_kills ?? 0) >= 1);
+  assert.ok(killed.peak_rss > 80 << 20 && killed.peak_rss <= 96 << 20, `${killed.peak_rss} bytes`);
+  const heard = await world.start(job(`${hog}; echo "it ended with $?"`)).end();
+  assert.deepEqual([heard.reason, heard.exit], ["exit", 0]);
+  assert.match(heard.log_tail, /it ended with 137/);
+  assert.ok((heard.memory_kills ?? 0) >= 1);
+  assert.deepEqual(groupsLeft(host), []);
+});
+
+test("L3: pids: a fork bomb is held, its end says so, and the machine does not notice", async (t) => {
+  const host = testGroups(t, ["all", "pids"]);
+  if (!host) return;
+  const world = await shimWorld(t);
+  const bomb = "b() { b | b & }; b; i=0; while [ $i -lt 200 ]; do sleep 300 & i=$((i + 1)); done; exit 7";
+  const plain = world.job(["/bin/sh", "-c", bomb], { limits: { core: 0, pids: 40 } });
+  const outcome = await world.start({ ...plain, groups: groupsOf(host, TEST_STATE, plain)! }).end();
+  assert.equal(outcome.reason, "limit");
+  assert.match(outcome.detail ?? "", /pids: it had reached its limit of 40 processes/);
+  assert.deepEqual([outcome.survivors, outcome.certain], [[], true]);
+  assert.deepEqual(groupsLeft(host), []);
+});
+
+test("L3: a group that cannot be made or limited is told of, and the process runs", async (t) => {
+  const world = await shimWorld(t);
+  const at = { v: 2, dir: join(world.dir, "shim.json", "no") } as const;
+  writeFileSync(join(world.dir, "shim.json"), "");
+  const job = world.job(["/bin/sh", "-c", "exit 3"], {
+    groups: { all: at, memory: at },
+    limits: { core: 0, memory: 5 },
+  });
+  const outcome = await world.start(job).end();
+  assert.deepEqual([outcome.exit, outcome.certain], [3, false]);
+  assert.match(outcome.limits_missing.join(), /control group: ENOTDIR/);
+});
