@@ -18,6 +18,7 @@ import { startFailure } from "./client/last-words.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
 import { attemptRefs, gitAnchor } from "./git-anchor.ts";
+import { gitRefs } from "./git-refs.ts";
 import { makeMethods } from "./methods/index.ts";
 import { busPaths, makePrivateDir } from "./paths.ts";
 import { repair } from "./repair.ts";
@@ -145,6 +146,7 @@ async function main(argv: string[]): Promise<void> {
         log,
         anchor: gitAnchor(paths.common),
         attemptRefs: () => attemptRefs(paths.common),
+        repository: gitRefs(paths),
         keep: config.audit,
       }),
     methods: (store) =>

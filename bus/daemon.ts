@@ -288,7 +288,7 @@ class Life<S extends DaemonStore> implements Daemon {
     });
   }
 
-  #facts(): Omit<Ping, "live_tasks" | "degraded"> {
+  #facts(): Omit<Ping, "live_tasks" | "degraded" | "former"> {
     const { paths, version, clock } = this.#parts;
     return {
       name: "busbar",

@@ -46,9 +46,16 @@ export function gitAnchor(commonDir: string): AnchorPort {
     return (await git(order, { ...options, env, input: `${text}\n` })).stdout.trim();
   };
   let known: string | undefined;
+  /** Where our newest one left the ref, or the first look found it. */
+  let left: string | undefined;
+  let moved = false;
   return {
+    get moved() {
+      return moved;
+    },
     async read(limit) {
       known = await head();
+      left ??= known;
       if (!known) return [];
       const words = ["log", "--first-parent", `--max-count=${limit}`, "--format=%s", known, "--"];
       return (await git(words, options)).stdout.split("\n").filter((line) => line !== "");
@@ -60,7 +67,8 @@ export function gitAnchor(commonDir: string): AnchorPort {
         try {
           faultPoint("bus.anchor.before-move-ref");
           await git(["update-ref", "--no-deref", ANCHOR_REF, next, old], options);
-          known = next;
+          moved = left !== undefined && known !== left;
+          known = left = next;
           return;
         } catch (error) {
           if (tries === TRIES || !isCode(error, "GIT_FAILED")) throw error;

@@ -1,7 +1,7 @@
 // What the methods answer (types only; the bus makes them, clients trust the bus), and the roles of callers.
 
 import type { Config } from "./config.ts";
-import type { EventNotice } from "./events.ts";
+import type { EventNotice, GivenUp } from "./events.ts";
 import type { Run, RunStatus, Task } from "./task.ts";
 
 export const ROLES = ["person", "scheduler", "shim", "agent"] as const;
@@ -57,6 +57,8 @@ export interface Ping {
   live_tasks: number;
   /** Why nothing can be changed at present, e.g. "state cannot be written: ENOSPC". */
   degraded?: string;
+  /** The repository was run before with a state that is not this one: what is known of it, and what to do. */
+  former?: { why: string; help: string };
 }
 
 export interface HelloAnswer {
@@ -96,6 +98,26 @@ export interface Gap {
   /** When it was found. */
   at: string;
   why: string;
+  /** What the repository still holds of the state that was given up. */
+  former?: GivenUp;
+}
+
+/** The repository was run before with a state that is not this one. */
+export interface Former extends GivenUp {
+  /** As far as the facts tell. */
+  kind: "gone" | "copy" | "moved" | "elsewhere" | "unknown";
+  why: string;
+  help: string;
+  /** What its newest anchor claims. */
+  seq?: number;
+  at?: string;
+}
+
+/** A branch of a run that does not hold what landed on it; `unknown`: of no run. */
+export interface BranchFault {
+  branch: string;
+  kind: "older" | "other" | "unknown";
+  why: string;
 }
 
 /** The oldest records, which the configuration's `audit` did not keep. */
@@ -125,7 +147,18 @@ export interface VerifyAnswer {
   /** Not a fault: the proof begins behind them, and so does the replay, with the sealed state that they led to. */
   removed?: Removed;
   /** Anchors of the journal in the repository, and how many of them it holds; absent where they cannot be read. */
-  anchors?: { held: number; newest?: { seq: number; at: string } };
+  anchors?: {
+    held: number;
+    newest?: { seq: number; at: string };
+    /** Another hand removed or replaced them: up to which record there were some, and when that was found. */
+    broken?: { seq: number; at: string };
+  };
+  /** What speaks against the anchors: missing, of another state, an older one put back, not to be read. */
+  anchor_fault?: { kind: "missing" | "foreign" | "older" | "unread"; why: string };
+  /** Another state ran this repository, and nobody has given it up yet. */
+  former?: Former;
+  /** Only one that belongs to no run leaves `ok` as it is. */
+  branches?: BranchFault[];
   /**
    * Whether replaying the journal leads to the state as it is; `differs` names the first that it does not lead to.
    * Absent where the chain does not hold.

@@ -94,11 +94,18 @@ export type BusEvent =
       why: string;
       used: Record<string, number>;
       state?: unknown[];
+      former?: GivenUp;
     }
   /** Attempts that have a directory or refs, but no record: not numbered again. What is lost beside them is not known. */
   | { type: "attempts.passed_over"; used: Record<string, number> }
   /** The configuration's `audit` does not keep records `from` to `to` any more: their files go after this is durable. */
   | { type: "journal.removed"; from: number; to: number; rule: string };
+
+/** The newest anchor of a former state, as it stands in the repository, and its runs. */
+export interface GivenUp {
+  anchor?: string;
+  runs: string[];
+}
 
 export interface NewTask {
   spec: TaskSpec;

@@ -21,6 +21,7 @@ export const FAULT_POINTS = [
   "bus.end.before-remove-socket",
   "bus.file.before-remove",
   "bus.gap.before-remove-note",
+  "bus.home.before-write",
   "bus.index.before-clean-up",
   "bus.index.before-open",
   "bus.index.before-rename",

@@ -102,7 +102,7 @@ export const HOUSE_VERBS: readonly VerbDef[] = [
   }),
   house({
     name: "repair",
-    summary: "take damaged records out of an audit log with which the bus does not start",
+    summary: "take damaged records out of an audit log, or go on without a lost state",
     options: [{ name: "yes", short: "y", help: "do not ask" }],
     more: [
       "Says first what would be lost. All that is changed is copied beside it before; `busctl verify` reports the gap for ever.",

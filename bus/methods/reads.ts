@@ -27,7 +27,7 @@ export interface ReadParts {
   treeOf(commit: string): Promise<string>;
   clock: Clock;
   /** Facts of the process for `ping`. */
-  facts(): Omit<Ping, "live_tasks" | "degraded">;
+  facts(): Omit<Ping, "live_tasks" | "degraded" | "former">;
 }
 
 /** One answer of `list_files` stops here even if `limit` is not reached: names may be long. */
@@ -52,8 +52,13 @@ export function readHandlers(parts: ReadParts): Handlers {
 }
 
 function ping(parts: ReadParts): Ping {
-  const { degraded } = parts.store;
-  return { ...parts.facts(), live_tasks: liveTasks(parts.store), ...(degraded ? { degraded } : {}) };
+  const { degraded, former } = parts.store;
+  return {
+    ...parts.facts(),
+    live_tasks: liveTasks(parts.store),
+    ...(degraded ? { degraded } : {}),
+    ...(former && { former: { why: former.why, help: former.help } }),
+  };
 }
 
 /** Tasks that go on without a person: while there is one the bus has work. */

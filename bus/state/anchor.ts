@@ -4,7 +4,8 @@
 // 1. Taken at every landing and at rest (with every checkpoint, at the end), in the background: whoever lands waits for
 //    nothing. What comes while one is being written shares the next.
 // 2. Only what is on the disk is anchored: a machine that dies must not look like a cut.
-// 3. Each is sealed with the bus's key. What another bus wrote (the state was set up anew) is passed over, and said.
+// 3. Each is sealed with the bus's key. What another bus wrote (the state was set up anew) is passed over, and said (former.ts).
+// 4. The newest is noted beside the key (anchor-note.ts): that the ref was deleted, or an older one put back, shows.
 
 import { createHmac, timingSafeEqual } from "node:crypto";
 import type { Clock, Log } from "../../schemas/ports.ts";
@@ -17,11 +18,19 @@ export interface AnchorPoint {
   at: string;
 }
 
+/** The newest one, as it is noted beside the key (anchor-note.ts). */
+export interface AnchorNote extends AnchorPoint {
+  /** The ref was not where the bus had left it: up to which record it had been anchored, and when that was found. */
+  broken?: { seq: number; at: string };
+}
+
 /** Where anchors are kept: texts of one line, each after the one before. */
 export interface AnchorPort {
   /** The newest first. */
   read(limit: number): Promise<string[]>;
   add(text: string): Promise<void>;
+  /** Whether the newest `add` found another anchor there than the one that was left. */
+  readonly moved?: boolean;
 }
 
 const FORM = /^busbar anchor 1 seq=(\d{1,15}) mac=([0-9a-f]{32}) at=([0-9T:.Z-]{20,30}) seal=([0-9a-f]{32})$/;
@@ -35,6 +44,14 @@ function sealOf(key: Buffer, text: string): string {
   return createHmac("sha256", key).update(text).digest("hex").slice(0, 32);
 }
 
+/** The anchor that a text says it is, whoever sealed it. */
+export function claimedAnchor(text: string): AnchorPoint | undefined {
+  const [, seq, mac, at] = FORM.exec(text) ?? [];
+  return seq === undefined || mac === undefined || at === undefined
+    ? undefined
+    : { seq: Number(seq), mac, at };
+}
+
 /** The anchor that a text is; undefined when this key did not seal it. */
 export function openAnchor(key: Buffer, text: string): AnchorPoint | undefined {
   const line = text.split("\n", 1)[0]!.trim();
@@ -44,10 +61,21 @@ export function openAnchor(key: Buffer, text: string): AnchorPoint | undefined {
   return timingSafeEqual(Buffer.from(seal), Buffer.from(right)) ? { seq: Number(seq), mac, at } : undefined;
 }
 
-/** All anchors of this key that are kept, by sequence number; several buses' may stand between. */
-export async function readAnchors(key: Buffer, port: AnchorPort, limit: number): Promise<AnchorPoint[]> {
-  const points = (await port.read(limit)).map((text) => openAnchor(key, text));
-  return points.filter((point) => point !== undefined);
+/** Those of this key, and the texts of others, the newest first. */
+export interface Anchors {
+  points: AnchorPoint[];
+  strangers: string[];
+}
+
+/** The newest anchors that are kept; several buses' may stand between. */
+export async function readAnchors(key: Buffer, port: AnchorPort, limit: number): Promise<Anchors> {
+  const [points, strangers]: [AnchorPoint[], string[]] = [[], []];
+  for (const text of await port.read(limit)) {
+    const point = openAnchor(key, text);
+    if (point) points.push(point);
+    else strangers.push(text);
+  }
+  return { points, strangers };
 }
 
 /** Compares anchors with the journal while it is gone through. */
@@ -90,6 +118,10 @@ export class AnchorCheck {
 
 export interface AnchorerPorts {
   port: AnchorPort;
+  /** Keeps the newest one beside the key, too (anchor-note.ts). */
+  note(note: AnchorNote): Promise<void>;
+  /** As the start found it. */
+  noted: AnchorNote | undefined;
   journal: Pick<Journal, "durable">;
   key: Buffer;
   clock: Clock;
@@ -108,7 +140,27 @@ export class Anchorer {
   #timer: NodeJS.Timeout | undefined;
   #ready = Number.NEGATIVE_INFINITY;
 
-  constructor(private readonly ports: AnchorerPorts) {}
+  #noted: AnchorNote | undefined;
+
+  constructor(private readonly ports: AnchorerPorts) {
+    const { noted } = ports;
+    this.#noted = noted;
+    // What the start did not find in the repository is anchored anew, at the latest at the end.
+    if (noted && noted.broken?.seq !== noted.seq) this.#last = noted.seq;
+  }
+
+  get noted(): AnchorNote | undefined {
+    return this.#noted;
+  }
+
+  /** What is wanted now is written (or failed) when this is fulfilled. */
+  async settled(): Promise<void> {
+    await this.#running;
+    if (!this.#wanted) return;
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    await this.#run();
+  }
 
   /** Soon, and not waited for. */
   want(): void {
@@ -127,7 +179,8 @@ export class Anchorer {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     await this.#running;
-    if (this.#wanted) await this.#run();
+    this.#wanted = true;
+    await this.#run();
     clearTimeout(this.#timer);
   }
 
@@ -146,8 +199,10 @@ export class Anchorer {
     try {
       const { seq, mac } = await journal.durable();
       if (seq === this.#last || seq === 0) return;
-      await port.add(sealAnchor(key, { seq, mac, at: new Date(clock.now()).toISOString() }));
+      const at = new Date(clock.now()).toISOString();
+      await port.add(sealAnchor(key, { seq, mac, at }));
       this.#last = seq;
+      await this.#keep({ seq, mac, at });
       if (this.#failed) log.info("the head of the journal is anchored again", { seq });
       this.#failed = false;
     } catch (error) {
@@ -160,5 +215,25 @@ export class Anchorer {
         );
       this.#failed = true;
     }
+  }
+
+  /** Notes it, with what another hand did to those before. */
+  async #keep(point: AnchorPoint): Promise<void> {
+    const { port, log, note } = this.ports;
+    const before = this.#noted;
+    const broken = port.moved && before ? { seq: before.seq, at: point.at } : before?.broken;
+    if (port.moved)
+      log.warn(
+        "the anchor in the repository was removed or moved by another hand; anchors go on from what is there",
+        {
+          anchored: before?.seq ?? null,
+        },
+      );
+    this.#noted = { ...point, ...(broken && { broken }) };
+    await note(this.#noted).catch((error: unknown) =>
+      log.warn("the newest anchor could not be noted beside the key; that it is deleted may not show", {
+        why: String(error),
+      }),
+    );
   }
 }

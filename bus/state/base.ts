@@ -15,8 +15,8 @@ export class Base extends Layer {
   /** Parts of the journal that are lost, in order. */
   readonly gaps: Gap[] = [];
 
-  noteGap({ from, to, why }: Omit<Gap, "at">, at: string): void {
-    this.gaps.push({ from, to, at, why });
+  noteGap({ from, to, why, former }: Omit<Gap, "at">, at: string): void {
+    this.gaps.push({ from, to, at, why, ...(former && { former }) });
   }
 
   override readSet(run: string, task: string, attempt: number): ReadonlyMap<string, string> {

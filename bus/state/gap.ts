@@ -12,7 +12,7 @@
 //    loss, also where neither checkpoint nor anchor saw it (`attempts.passed_over`).
 
 import { join } from "node:path";
-import type { JournalRecord } from "../../schemas/events.ts";
+import type { GivenUp, JournalRecord } from "../../schemas/events.ts";
 import { readAttemptName, readAttemptRef, taskKey } from "../../schemas/ids.ts";
 import { nextAttempt } from "../../schemas/next-attempt.ts";
 import type { Base } from "./base.ts";
@@ -65,6 +65,8 @@ export async function usedAttempts(
 export interface RepairNote {
   to: number;
   why: string;
+  /** The state that is given up with them. */
+  former?: GivenUp;
 }
 
 export function repairNotePath(dir: string): string {
@@ -75,8 +77,10 @@ export async function readRepairNote(disk: Disk, dir: string): Promise<RepairNot
   const bytes = await readWhole(disk, repairNotePath(dir));
   if (!bytes) return undefined;
   try {
-    const { to, why } = JSON.parse(bytes.toString("utf8")) as RepairNote;
-    return Number.isSafeInteger(to) && to > 0 ? { to, why: String(why) } : undefined;
+    const { to, why, former } = JSON.parse(bytes.toString("utf8")) as RepairNote;
+    return Number.isSafeInteger(to) && to > 0
+      ? { to, why: String(why), ...(former && { former }) }
+      : undefined;
   } catch {
     return undefined; // torn: the repair had not begun to cut
   }

@@ -7,22 +7,25 @@
 //    damage: JOURNAL_DAMAGED, nothing is guessed.
 
 import { join } from "node:path";
+import type { Former } from "../../schemas/answers.ts";
 import { isCode } from "../../schemas/errors.ts";
-import type { AnyEvent, JournalRecord } from "../../schemas/events.ts";
+import type { AnyEvent, GivenUp, JournalRecord } from "../../schemas/events.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
-import { AnchorCheck, type AnchorPoint, type AnchorPort, readAnchors } from "./anchor.ts";
+import type { AnchorNote, AnchorPoint, AnchorPort } from "./anchor.ts";
 import { applyEvent } from "./apply.ts";
 import { Base } from "./base.ts";
 import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint, runDoc } from "./checkpoint.ts";
 import type { Disk } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
+import { findFormer, type Repository } from "./former.ts";
 import { type Missing, type RepairNote, readRepairNote, repairNotePath, usedAttempts } from "./gap.ts";
 import type { Beginning, Position } from "./journal.ts";
 import { loadKey, orWrongKey } from "./key.ts";
 import { replay } from "./replay.ts";
 import { segmentPath } from "./segments.ts";
+import { readWitnesses, type Witnesses } from "./witnesses.ts";
 
 export interface Recovered {
   base: Base;
@@ -36,6 +39,10 @@ export interface Recovered {
   docs: Map<string, number>;
   /** Where the checkpoint rests. */
   checkpoint?: Position;
+  /** The newest anchor, with what was found wrong with those in the repository. */
+  noted?: AnchorNote | undefined;
+  /** The repository was run before with another state. */
+  former?: Former | undefined;
 }
 
 export interface RecoveryPorts {
@@ -48,10 +55,11 @@ export interface RecoveryPorts {
   anchor?: AnchorPort;
   /** Refs of the repository that keep the work of attempts. */
   attemptRefs?: () => Promise<string[]>;
+  repository?: Repository;
 }
 
 /** Newest anchors looked at in a start: another bus of the same repository may have added some of its own. */
-const ANCHORS_AT_START = 20;
+const ANCHORS_AT_START = 1_000;
 
 export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   const { disk, dir, clock, log } = ports;
@@ -62,20 +70,10 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   const fresh =
     (await disk.list(journalDir)).length === 0 && (await disk.list(join(dir, "checkpoint"))).length === 0;
   const key = await loadKey(disk, dir, fresh);
-  const beginning = await readBeginning({
-    disk,
-    dir: journalDir,
-    key,
-    monotonic: () => clock.monotonic(),
-  }).catch((error: unknown) => {
-    if (isCode(error, "STATE_TOO_NEW")) throw error;
-    log.warn("the beginning of the journal cannot be read; it explains no missing file", {
-      why: String(error),
-    });
-    return undefined;
-  });
+  const beginning = await beginningOf(ports, journalDir, key);
   const { base, checkpoint } = await fromCheckpoint(ports, key, beginning);
-  const anchors = await anchorsOf(ports, key);
+  const witnesses = await witnessesOf(ports, key);
+  const anchors = witnesses.check;
   if (checkpoint) anchors.see(checkpoint.position.seq, checkpoint.position.mac);
   const docs = checkpoint?.seqOf ?? new Map<string, number>();
   // What does not come from documents must become some.
@@ -100,8 +98,11 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   ).catch(async (error: unknown) => {
     throw await orWrongKey(disk, dir, key, error);
   });
-  const why = (missing: Missing) => whyMissing(missing, rests, anchors.newest, repaired);
-  if (await recordLoss({ ...ports, base, journal }, rests, why)) {
+  const told = (missing: Missing) => ({
+    why: whyMissing(missing, rests, anchors.newest, repaired),
+    ...(repaired?.former && { former: repaired.former }),
+  });
+  if (await recordLoss({ ...ports, base, journal }, rests, told)) {
     for (const run of base.runTable.keys()) dirty.add(run);
     replayed += 1;
   }
@@ -127,7 +128,53 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     dirty,
     docs,
     ...(checkpoint && { checkpoint: checkpoint.position }),
+    noted: notedAtStart(ports, witnesses),
+    former: await formerOf(ports, base, witnesses),
   };
+}
+
+async function beginningOf(
+  { disk, clock, log }: RecoveryPorts,
+  dir: string,
+  key: Buffer,
+): Promise<Beginning | undefined> {
+  const ports = { disk, dir, key, monotonic: () => clock.monotonic() };
+  return readBeginning(ports).catch((error: unknown) => {
+    if (isCode(error, "STATE_TOO_NEW")) throw error;
+    log.warn("the beginning of the journal cannot be read; it explains no missing file", {
+      why: String(error),
+    });
+    return undefined;
+  });
+}
+
+/** That the ref is not where it was left stays noted, also once it is anchored anew. */
+function notedAtStart(
+  { clock, log }: RecoveryPorts,
+  { note, points, unread }: Witnesses,
+): AnchorNote | undefined {
+  if (!note || unread !== undefined || points.some(({ seq }) => seq >= note.seq)) return note;
+  log.warn("the newest anchor is not in the repository any more: it was deleted or replaced", { ...note });
+  return { ...note, broken: { seq: note.seq, at: new Date(clock.now()).toISOString() } };
+}
+
+async function formerOf(
+  { repository, log }: RecoveryPorts,
+  base: Base,
+  { strangers }: Witnesses,
+): Promise<Former | undefined> {
+  if (!repository) return undefined;
+  try {
+    const former = findFormer(base, strangers, await repository.refs(), repository.placed());
+    if (former) log.warn(former.why, { ...former });
+    else repository.settle();
+    return former;
+  } catch (error) {
+    log.warn("whether the repository was run before with another state was not looked at", {
+      why: String(error),
+    });
+    return undefined;
+  }
 }
 
 function whyMissing(
@@ -144,15 +191,20 @@ function whyMissing(
   return `${seen.join(" and ")}, but the journal ended with record ${from - 1}; what is known of records up to ${to} is the checkpoint`;
 }
 
+interface Told {
+  why: string;
+  former?: GivenUp;
+}
+
 /** What is known to be lost becomes a record, where something is. `rests`: where the newest document does. */
 async function recordLoss(
   ports: RecoveryPorts & { base: Base; journal: FileJournal },
   rests: number,
-  why: (missing: Missing) => string,
+  told: (missing: Missing) => Told,
 ): Promise<boolean> {
   const { missing } = ports.journal;
   const used = await attemptsUsed(ports, ports.base);
-  if (missing) await recordGap(ports, { ...missing, why: why(missing), used }, rests >= missing.from);
+  if (missing) await recordGap(ports, { ...missing, ...told(missing), used }, rests >= missing.from);
   else if (Object.keys(used).length === 0) return false;
   else {
     await append(ports, { type: "attempts.passed_over", used });
@@ -164,7 +216,7 @@ async function recordLoss(
 /** Writes the record of a gap, durable, before anything else is. */
 async function recordGap(
   ports: RecoveryPorts & { base: Base; journal: FileJournal },
-  { used, ...gap }: Missing & { why: string; used: Record<string, number> },
+  { used, ...gap }: Missing & Told & { used: Record<string, number> },
   fromCheckpoint: boolean,
 ): Promise<void> {
   const { log, base } = ports;
@@ -206,17 +258,17 @@ async function attemptsUsed({ disk, dir, log, attemptRefs }: RecoveryPorts, base
   return await usedAttempts(disk, join(dir, "..", "runs"), base, refs);
 }
 
-/** None, said in the log, when they cannot be read. */
-async function anchorsOf({ anchor, log }: RecoveryPorts, key: Buffer): Promise<AnchorCheck> {
-  if (!anchor) return new AnchorCheck([]);
-  try {
-    return new AnchorCheck(await readAnchors(key, anchor, ANCHORS_AT_START));
-  } catch (error) {
+async function witnessesOf(
+  { anchor, disk, dir, clock, log }: RecoveryPorts,
+  key: Buffer,
+): Promise<Witnesses> {
+  const ports = { disk, dir, key, monotonic: () => clock.monotonic() };
+  const found = await readWitnesses(ports, anchor, ANCHORS_AT_START);
+  if (found.unread !== undefined)
     log.warn("the anchor of the journal cannot be read; whether its end is missing was not checked", {
-      why: error instanceof Error ? error.message : String(error),
+      why: found.unread,
     });
-    return new AnchorCheck([]);
-  }
+  return found;
 }
 
 /** Where there is none that is of use: the state that the journal begins with. */

@@ -4,19 +4,26 @@
 // 1. Copies, durable. 2. A note for the next start (gap.ts): which numbers were used. 3. The file with the damage is cut
 // before it, later files go. After a crash between any two steps the start refuses as before or goes on from the note.
 // Where the checkpoint does not belong to the journal, it is the checkpoint that is put aside.
+//
+// Where nothing is damaged, but the repository was run before with a state that is not there any more (former.ts), it gives
+// that state up: a note for the next start, which records the gap. Nothing else is changed.
 
 import { basename, join } from "node:path";
+import type { Former } from "../../schemas/answers.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
+import { type AnchorPort, openAnchor } from "./anchor.ts";
 import { Base } from "./base.ts";
 import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import { type Disk, readAt, removeFile, writeAll } from "./disk.ts";
-import { repairNotePath } from "./gap.ts";
+import { findFormer, type Repository } from "./former.ts";
+import { type RepairNote, repairNotePath } from "./gap.ts";
 import type { Damage, Position } from "./journal.ts";
-import { damaged } from "./journal-scan.ts";
+import { damaged, parseLine, type Scan } from "./journal-scan.ts";
 import { loadKey, orWrongKey } from "./key.ts";
 import { proveStart } from "./opening.ts";
 import { PackedFault } from "./packed.ts";
+import { replay } from "./replay.ts";
 import { indexPath, listSegments, readLines, type Segment, segmentPath, seqOf } from "./segments.ts";
 
 export interface RepairPorts {
@@ -40,25 +47,17 @@ export interface Finding {
 }
 
 const COPY_BYTES = 1024 * 1024;
+/** Newest anchors looked at for those of another state. */
+const ANCHORS = 10_000;
+/** A larger number in an anchor that cannot be proven is not gone on from. */
+const MOST_CLAIMED = 1_000_000_000;
 
 /** Undefined where a start finds nothing to refuse. Changes nothing. Throws KEY_UNUSABLE: it is not the journal that is wrong. */
 export async function lookAtDamage({ disk, dir, monotonic }: RepairPorts): Promise<Finding | undefined> {
+  const { state, key, found, rests } = (await readState({ disk, dir, monotonic })) ?? {};
+  if (!found?.damage || !state || !key) return undefined;
   const journal = join(dir, "journal");
-  const names = [...(await disk.list(journal)), ...(await disk.list(join(dir, "checkpoint")))];
-  if (names.length === 0) return undefined; // nothing was sealed yet
-  const key = await loadKey(disk, dir, false);
-  const checkpoint = await loadCheckpoint(
-    { disk, dir: join(dir, "checkpoint"), key, monotonic },
-    new Base(),
-  ).catch(
-    () => undefined, // the start passes over it, too
-  );
-  const beginning = await readBeginning({ disk, dir: journal, key, monotonic }).catch(() => undefined);
-  const from = beginning?.place;
-  const rests = checkpoint && checkpoint.position.seq >= (from?.seq ?? 0) ? checkpoint.position : undefined;
-  const found = await proveStart({ disk, dir: journal, key }, rests, () => {}, from);
   const { damage, end } = found;
-  if (!damage) return undefined;
   const told = damaged(damage);
   const cause = await orWrongKey(disk, dir, key, told);
   if (cause !== told) throw cause;
@@ -66,6 +65,73 @@ export async function lookAtDamage({ disk, dir, monotonic }: RepairPorts): Promi
   const behind = await countBehind(disk, journal, end);
   const newer = rests !== undefined && rests.seq > end.seq;
   return { damage, end, ...behind, state: newer ? "checkpoint" : "replay" };
+}
+
+interface ReadState {
+  key: Buffer;
+  found: Scan;
+  /** Where the checkpoint rests, when it counts. */
+  rests: Position | undefined;
+  /** As far as it can be proven. */
+  state: Base;
+}
+
+/** What a start would go on from; undefined where nothing was sealed yet. Changes nothing. */
+async function readState({ disk, dir, monotonic }: RepairPorts): Promise<ReadState | undefined> {
+  const journal = join(dir, "journal");
+  const names = [...(await disk.list(journal)), ...(await disk.list(join(dir, "checkpoint")))];
+  if (names.length === 0) return undefined;
+  const key = await loadKey(disk, dir, false);
+  let state = new Base();
+  const checkpoint = await loadCheckpoint(
+    { disk, dir: join(dir, "checkpoint"), key, monotonic },
+    state,
+  ).catch(
+    () => undefined, // the start passes over it, too
+  );
+  const beginning = await readBeginning({ disk, dir: journal, key, monotonic }).catch(() => undefined);
+  const from = beginning?.place;
+  const rests = checkpoint && checkpoint.position.seq >= (from?.seq ?? 0) ? checkpoint.position : undefined;
+  if (!rests) {
+    state = new Base();
+    beginning?.fill(state);
+  }
+  const docs = rests ? checkpoint?.seqOf : undefined;
+  let follows = true;
+  const onLine = (line: Buffer) => {
+    try {
+      const record = follows ? parseLine(line) : undefined;
+      const upTo = record?.run === undefined ? 0 : (docs?.get(record.run) ?? 0);
+      if (record && record.seq > Math.max(upTo, rests?.seq ?? 0)) replay(state, record);
+    } catch {
+      follows = false; // a start refuses that; what it knows of runs is enough here
+    }
+  };
+  return { key, state, rests, found: await proveStart({ disk, dir: journal, key }, rests, onLine, from) };
+}
+
+/** The state that ran this repository before, where it is not given up yet; and the first number that may follow. */
+export async function lookAtFormer(
+  ports: RepairPorts,
+  anchor: AnchorPort,
+  repository: Repository,
+): Promise<{ former: Former; to: number } | undefined> {
+  const { key, found, state } = (await readState(ports)) ?? {};
+  const texts = await anchor.read(ANCHORS);
+  const strangers = key ? texts.filter((text) => !openAnchor(key, text)) : texts;
+  const former = findFormer(state ?? new Base(), strangers, await repository.refs(), repository.placed());
+  if (!former) return undefined;
+  const end = found?.end.seq ?? 0;
+  // Only a claim: nobody can prove it without the key of that state.
+  const claimed = former.seq !== undefined && former.seq < MOST_CLAIMED ? former.seq : 0;
+  return { former, to: Math.max(claimed, end + 1) };
+}
+
+/** Gives it up: the next start records that records up to `to` are not there, and goes on behind them. */
+export async function giveUp({ disk, dir }: RepairPorts, former: Former, to: number): Promise<void> {
+  const { why, anchor, runs } = former;
+  await makeDir(disk, dir);
+  await leaveNote(disk, dir, { to, why, former: { runs, ...(anchor !== undefined && { anchor }) } });
 }
 
 async function countBehind(
@@ -106,12 +172,8 @@ export async function takeOut(ports: RepairPorts, finding: Finding, stamp: strin
   await makeDir(disk, join(copies, "journal"));
   for (const { path } of changed) await copy(disk, path, join(copies, "journal", basename(path)));
   await syncDir(disk, join(copies, "journal"));
-  await leaveNote(
-    disk,
-    dir,
-    to,
-    `record ${damage.seq} was found ${damage.kind} and taken out with all after it; kept in ${copies}`,
-  );
+  const why = `record ${damage.seq} was found ${damage.kind} and taken out with all after it; kept in ${copies}`;
+  await leaveNote(disk, dir, { to, why });
   for (const segment of changed.reverse()) await cut(disk, journal, segment, end);
   await syncDir(disk, journal);
   return copies;
@@ -149,7 +211,7 @@ async function copy(disk: Disk, from: string, to: string): Promise<void> {
   }
 }
 
-async function leaveNote(disk: Disk, dir: string, to: number, why: string): Promise<void> {
+async function leaveNote(disk: Disk, dir: string, note: RepairNote): Promise<void> {
   const path = repairNotePath(dir);
   const temporary = `${path}.tmp`;
   await removeFile(disk, temporary);
@@ -157,7 +219,7 @@ async function leaveNote(disk: Disk, dir: string, to: number, why: string): Prom
   const file = await disk.open(temporary, "wx", 0o600);
   try {
     faultPoint("bus.repair.before-write-note");
-    await writeAll(file, Buffer.from(`${JSON.stringify({ to, why })}\n`), 0);
+    await writeAll(file, Buffer.from(`${JSON.stringify(note)}\n`), 0);
     faultPoint("bus.repair.before-sync-note");
     await file.sync();
   } finally {

@@ -4,22 +4,25 @@
 // with it every change that was decided on it: nothing happened. Reads see `base` only.
 
 import { join } from "node:path";
-import type { Gap, VerifyAnswer } from "../../schemas/answers.ts";
+import type { Former, Gap, VerifyAnswer } from "../../schemas/answers.ts";
 import { BusbarError, ioError } from "../../schemas/errors.ts";
 import type { AnyEvent, JournalRecord } from "../../schemas/events.ts";
 import { CHECKPOINT_EVERY_EVENTS } from "../../schemas/limits.ts";
 import type { Clock, Log } from "../../schemas/ports.ts";
 import { Anchorer, type AnchorPort } from "./anchor.ts";
+import { writeAnchorNote } from "./anchor-note.ts";
 import type { Base } from "./base.ts";
 import { takeCheckpoint } from "./checkpoint.ts";
 import { type Disk, systemDisk } from "./disk.ts";
 import { Draft } from "./draft.ts";
+import type { DocumentPorts } from "./durable-document.ts";
+import type { Repository } from "./former.ts";
 import type { Journal, Position, Unplaced } from "./journal.ts";
 import { type IndexedView, Layer } from "./layer.ts";
 import type { Keep } from "./outlived.ts";
 import { PackedFault } from "./packed.ts";
 import { type AuditFilter, type AuditPage, queryAudit, recordsAfter, type StreamFilter } from "./query.ts";
-import { recover } from "./recovery.ts";
+import { type Recovered, recover } from "./recovery.ts";
 import { verifyJournal } from "./verify.ts";
 import type { AccessDraft, EventDraft, StateStore, StateView } from "./view.ts";
 
@@ -41,6 +44,8 @@ export interface StorePorts {
   anchor?: AnchorPort;
   /** Refs of the repository that keep the work of attempts. */
   attemptRefs?: () => Promise<string[]>;
+  /** What the repository's refs tell of runs; absent: nobody asks. */
+  repository?: Repository;
   /** How much of the journal is kept; absent: all of it. */
   keep?: Keep;
 }
@@ -55,6 +60,8 @@ export class Store implements StateStore {
   private dueAbove = 0;
   private closed = false;
   private readonly anchorer: Anchorer | undefined;
+  /** The repository was run before with a state that is not this one, and that was not given up. */
+  readonly former: Former | undefined;
   readonly counters = { events: 0, accesses: 0, refused: 0, checkpoints: 0, checkpoint_ms: 0 };
 
   private constructor(
@@ -66,23 +73,30 @@ export class Store implements StateStore {
     private dirty: Set<string>,
     /** Run -> up to which record its document is. */
     private readonly docs: Map<string, number>,
-    replayed: number,
+    { replayed, noted, former }: Pick<Recovered, "replayed" | "noted" | "former">,
   ) {
     this.pending = new Layer(base);
     this.eventsSince = replayed;
-    const { anchor, clock, log } = ports;
-    if (anchor) this.anchorer = new Anchorer({ port: anchor, journal, key, clock, log });
+    this.former = former;
+    const { anchor: port, clock, log } = ports;
+    const note = (newest: Parameters<typeof writeAnchorNote>[1]) => writeAnchorNote(this.documents(), newest);
+    if (port) this.anchorer = new Anchorer({ port, note, noted, journal, key, clock, log });
+  }
+
+  /** Documents of this directory, or of one below it. */
+  private documents(below = ""): DocumentPorts {
+    const { disk, dir, clock } = this.ports;
+    return { disk, dir: join(dir, below), key: this.key, monotonic: () => clock.monotonic() };
   }
 
   /** Throws JOURNAL_DAMAGED, STATE_TOO_NEW, STORAGE. */
   static async open(ports: StorePorts): Promise<Store> {
     const disk = ports.disk ?? systemDisk;
-    const { base, journal, key, dirty, docs, replayed, checkpoint } = await recover({ ...ports, disk }).catch(
-      (error: unknown) => {
-        throw asStorage("opening the state", ports.dir, error);
-      },
-    );
-    const store = new Store({ ...ports, disk }, base, journal, key, dirty, docs, replayed);
+    const found = await recover({ ...ports, disk }).catch((error: unknown) => {
+      throw asStorage("opening the state", ports.dir, error);
+    });
+    const { base, journal, key, dirty, docs, checkpoint } = found;
+    const store = new Store({ ...ports, disk }, base, journal, key, dirty, docs, found);
     if (checkpoint) store.tidy(checkpoint);
     return store;
   }
@@ -247,13 +261,16 @@ export class Store implements StateStore {
   }
 
   /** Proves the chain, compares it with the anchors, and replays it: it must lead to the state as it is. */
-  verify(): Promise<VerifyAnswer> {
-    const { anchor } = this.ports;
+  async verify(): Promise<VerifyAnswer> {
+    const { anchor, repository } = this.ports;
+    await this.anchorer?.settled(); // a landing of this moment is anchored before anybody misses its anchor
     return verifyJournal({
       journal: this.journal,
       base: this.base,
-      key: this.key,
+      documents: this.documents(),
+      noted: this.anchorer?.noted,
       ...(anchor && { anchor }),
+      ...(repository && { repository }),
     }).catch((error: unknown) => {
       throw this.unreadable(error);
     });
@@ -289,20 +306,14 @@ export class Store implements StateStore {
 
   private async writeCheckpoint(): Promise<void> {
     if (this.dirty.size === 0 && this.eventsSince === 0) return;
-    const { disk, dir, clock, log } = this.ports;
+    const { clock, log } = this.ports;
     const began = clock.monotonic();
     const dirty = this.dirty;
     const events = this.eventsSince;
     this.dirty = new Set();
     this.eventsSince = 0;
-    const ports = {
-      disk,
-      dir: join(dir, "checkpoint"),
-      key: this.key,
-      monotonic: () => clock.monotonic(),
-    };
     const position = this.journal.position;
-    const write = takeCheckpoint(ports, this.base, position, dirty, this.docs);
+    const write = takeCheckpoint(this.documents("checkpoint"), this.base, position, dirty, this.docs);
     try {
       // A checkpoint that rests on more than the disk has would look like a journal that was cut.
       await this.journal.durable();

@@ -2,12 +2,18 @@
 // put through the reducer again: they must lead to the state that the bus answers from.
 
 import { isDeepStrictEqual } from "node:util";
-import type { Gap, Removed, VerifyAnswer } from "../../schemas/answers.ts";
+import type { BranchFault, Former, Gap, Removed, VerifyAnswer } from "../../schemas/answers.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
-import { AnchorCheck, type AnchorPort, readAnchors } from "./anchor.ts";
+import { ANCHOR_REF } from "../../schemas/ids.ts";
+import type { AnchorNote, AnchorPort } from "./anchor.ts";
+import { type AnchorFault, anchorFault } from "./anchor-note.ts";
 import { Base } from "./base.ts";
+import { compareBranches } from "./branches.ts";
+import type { DocumentPorts } from "./durable-document.ts";
+import { findFormer, type Repository } from "./former.ts";
 import type { Beginning, Journal } from "./journal.ts";
 import { replay } from "./replay.ts";
+import { readWitnesses, type Witnesses } from "./witnesses.ts";
 
 /** Newest anchors that are compared. */
 const ANCHORS = 10_000;
@@ -17,12 +23,19 @@ const TASKS_AT_ONCE = 100;
 export interface VerifyParts {
   journal: Journal;
   base: Base;
-  key: Buffer;
+  /** Where the note of the newest anchor lies. */
+  documents: DocumentPorts;
+  /** The same note, as the bus has it in mind. */
+  noted?: AnchorNote | undefined;
   anchor?: AnchorPort;
+  repository?: Repository;
 }
 
-export async function verifyJournal({ journal, base, key, anchor }: VerifyParts): Promise<VerifyAnswer> {
-  const anchors = anchor && (await anchorsOf(key, anchor));
+export async function verifyJournal(parts: VerifyParts): Promise<VerifyAnswer> {
+  const { journal, base } = parts;
+  const witnesses = await readWitnesses(parts.documents, parts.anchor, ANCHORS);
+  const anchors = witnesses.check;
+  const before = await branchesOf(parts);
   // The state at this moment, which is that of the journal's end: immutable values, so that references are enough.
   const live = new Base();
   live.absorb(base);
@@ -30,10 +43,10 @@ export async function verifyJournal({ journal, base, key, anchor }: VerifyParts)
   const gaps: Gap[] = [];
   let removed: Removed | undefined;
   const onRecord = (record: JournalRecord, mac: string) => {
-    anchors?.see(record.seq, mac);
+    anchors.see(record.seq, mac);
     if (record.event?.type === "journal.gap") {
-      const { from, to, why } = record.event;
-      gaps.push({ from, to, at: record.ts, why });
+      const { from, to, why, former } = record.event;
+      gaps.push({ from, to, at: record.ts, why, ...(former && { former }) });
     }
     again.take(record);
   };
@@ -41,28 +54,80 @@ export async function verifyJournal({ journal, base, key, anchor }: VerifyParts)
     removed = beginning.removed;
     again.beginWith(beginning);
     gaps.push(...again.gaps);
-    anchors?.see(beginning.place.seq, beginning.place.mac);
+    anchors.see(beginning.place.seq, beginning.place.mac);
   });
-  const bad = damage ?? anchors?.fault(end);
-  const newest = anchors?.newest;
+  const bad = damage ?? anchors.fault(end);
   const differs = damage ? undefined : await again.differs(live);
+  const outside = await lookOutside(parts, witnesses, before);
+  const { anchor_fault, former, branches = [] } = outside;
+  const doubts = anchor_fault ?? former ?? branches.find(({ kind }) => kind !== "unknown");
   return {
-    ok: bad === undefined && differs === undefined && gaps.length === 0,
+    ok: bad === undefined && differs === undefined && gaps.length === 0 && doubts === undefined,
     records,
     ...(gaps.length > 0 && { gaps }),
     ...(removed && { removed }),
     ...(bad && { first_bad: bad }),
-    ...(anchors && {
-      anchors: { held: anchors.held, ...(newest && { newest: { seq: newest.seq, at: newest.at } }) },
-    }),
+    ...outside,
     ...(damage ? {} : { replay: differs === undefined ? { same: true } : { same: false, differs } }),
   };
 }
 
-/** Undefined when they cannot be read: that says nothing about the journal. */
-async function anchorsOf(key: Buffer, port: AnchorPort): Promise<AnchorCheck | undefined> {
+type Outside = Pick<VerifyAnswer, "anchors" | "anchor_fault" | "former" | "branches">;
+
+/** What the repository says about this state. */
+async function lookOutside(
+  parts: VerifyParts,
+  witnesses: Witnesses,
+  before: BranchFault[],
+): Promise<Outside> {
+  const { base, anchor, noted } = parts;
+  const { check, points, strangers, unread } = witnesses;
+  const newest = points.reduce<(typeof points)[number] | undefined>(
+    (a, b) => (a && a.seq >= b.seq ? a : b),
+    undefined,
+  );
+  const fault = anchor && faultOf(witnesses, base);
+  // A landing or a way back of this moment moves branch and journal one after the other: what is wrong stays wrong.
+  const after = before.length > 0 ? new Set((await branchesOf(parts)).map(({ why }) => why)) : new Set();
+  const branches = before.filter(({ why }) => after.has(why));
+  const former = await formerOf(parts, strangers);
+  return {
+    ...(anchor &&
+      unread === undefined && {
+        anchors: {
+          held: check.held,
+          ...(newest && { newest: { seq: newest.seq, at: newest.at } }),
+          ...(noted?.broken && { broken: noted.broken }),
+        },
+      }),
+    ...(fault && { anchor_fault: fault }),
+    ...(former && { former }),
+    ...(branches.length > 0 && { branches }),
+  };
+}
+
+function faultOf({ points, strangers, note, unread }: Witnesses, base: Base): AnchorFault | undefined {
+  if (unread !== undefined) return { kind: "unread", why: unread };
+  let landings = 0;
+  for (const { landed } of base.runTable.values()) landings += landed.length;
+  return anchorFault(points, strangers.length, note, landings, ANCHOR_REF);
+}
+
+/** None where git does not answer: what it says of the anchors tells that. */
+async function branchesOf({ base, repository }: VerifyParts): Promise<BranchFault[]> {
+  if (!repository) return [];
+  return repository.refs().then(
+    (refs) => compareBranches(base, refs, repository),
+    () => [],
+  );
+}
+
+async function formerOf(
+  { base, repository }: VerifyParts,
+  strangers: readonly string[],
+): Promise<Former | undefined> {
   try {
-    return new AnchorCheck(await readAnchors(key, port, ANCHORS));
+    return repository && findFormer(base, strangers, await repository.refs(), repository.placed());
   } catch {
     return undefined;
   }

@@ -1,5 +1,6 @@
 // What the rest of the bus may see of the state, and what a call carries with it. Types only.
 
+import type { Former } from "../../schemas/answers.ts";
 import type { AnyEvent, ChangedPath, JournalRecord } from "../../schemas/events.ts";
 import type { AttemptRef } from "../../schemas/ids.ts";
 import type { MethodName, Role } from "../../schemas/methods.ts";
@@ -67,6 +68,8 @@ export interface StateStore {
   readonly seq: number;
   /** Why nothing can be written at present. */
   readonly degraded: string | undefined;
+  /** The repository was run before with a state that is not this one. */
+  readonly former?: Former | undefined;
   /**
    * `decide` sees the state with all accepted but not yet durable events. It returns the events, or throws and
    * nothing happens. The promise is fulfilled after the events are durable and applied; rejected with STORAGE

@@ -18,26 +18,45 @@ interface Answer {
     state: "checkpoint" | "replay";
   };
   copies?: string;
+  former?: { why: string; runs: string[] };
+  to?: number;
 }
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
   const words = ["--repo", await commonDirOf(ctx.dir), "--repair"];
-  const { finding } = await oneShot<Answer>(ctx, "busd", [...words, "look"], "looking at the journal");
-  if (!finding) {
+  const { finding, former, to } = await oneShot<Answer>(
+    ctx,
+    "busd",
+    [...words, "look"],
+    "looking at the journal",
+  );
+  if (!finding && !former) {
     if (ctx.json) await sayJson(ctx, { repaired: false });
     else await say(ctx, "nothing to repair: `busctl up` starts with this journal");
     return EXIT.ok;
   }
-  if (!ctx.json) await say(ctx, ...lines(ctx, finding));
-  if (!args.flag("yes") && !(await confirmed(ctx))) {
+  if (!ctx.json) await say(ctx, ...(finding ? lines(ctx, finding) : formerLines(ctx, former, to)));
+  const question = finding ? "Take them out, keeping a copy? [y/N] " : "Go on without that state? [y/N] ";
+  if (!args.flag("yes") && !(await confirmed(ctx, question))) {
     await say(ctx, "nothing was changed");
     return EXIT.refused;
   }
   const done = await oneShot<Answer>(ctx, "busd", [...words, "cut"], "repairing the journal");
   if (ctx.json) await sayJson(ctx, { repaired: true, ...done });
-  else
-    await say(ctx, `done; what was changed is kept in ${harmless(done.copies ?? "")}`, "  then: busctl up");
+  else if (done.copies !== undefined)
+    await say(ctx, `done; what was changed is kept in ${harmless(done.copies)}`, "  then: busctl up");
+  else await say(ctx, "noted; the next start records the gap", "  then: busctl up");
   return EXIT.ok;
+}
+
+function formerLines({ p }: Ctx, former: Answer["former"], to: number | undefined): string[] {
+  const { why = "", runs = [] } = former ?? {};
+  return [
+    `${p.yellow("another state")}: ${harmless(why)}`,
+    "the journal that is here is not damaged, and nothing in the repository would be changed",
+    `what would be recorded: records up to ${to} are lost, with ${runs.length > 0 ? plural(runs.length, "run") : "what they tell"}; \`verify\` says so from then on`,
+    "their branches stay, and can be merged or deleted with git",
+  ];
 }
 
 function lines(
@@ -61,11 +80,11 @@ function lines(
   ];
 }
 
-async function confirmed(ctx: Ctx): Promise<boolean> {
-  if (ctx.json || !ctx.io.inTty) throw usage("repairing takes records out of the journal; that needs --yes");
+async function confirmed(ctx: Ctx, question: string): Promise<boolean> {
+  if (ctx.json || !ctx.io.inTty) throw usage("repairing gives up records of the journal; that needs --yes");
   const ask = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return /^y(es)?$/i.test((await ask.question("Take them out, keeping a copy? [y/N] ")).trim());
+    return /^y(es)?$/i.test((await ask.question(question)).trim());
   } finally {
     ask.close();
   }

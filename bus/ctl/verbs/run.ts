@@ -23,6 +23,7 @@ import { checkInto } from "../into.ts";
 import { thisHost } from "../launch.ts";
 import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
+import { formerLines } from "../render/former.ts";
 import { millis, plural } from "../render/time.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
@@ -53,6 +54,7 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   const up = await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
   if (up.started.length > 0 && !ctx.json)
     ctx.io.err(ctx.p.dim(`started ${up.started.join(" and ")}, pid ${up.ping.pid}\n`));
+  if (!ctx.json) for (const line of formerLines(ctx.p, up.ping.former)) ctx.io.err(`${line}\n`);
   const connect = async (): Promise<Bus> => {
     await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
     return openBus(commonDir);

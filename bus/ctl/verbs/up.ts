@@ -3,6 +3,7 @@ import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { ensureUp } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
+import { formerLines } from "../render/former.ts";
 import { wrap } from "../render/width.ts";
 
 /** Said here and in the JSON, so that nobody believes in a wall that is not there. */
@@ -23,6 +24,7 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
     sandbox: "off",
     live_tasks: up.ping.live_tasks,
     degraded: up.ping.degraded ?? null,
+    former: up.ping.former ?? null,
   };
   if (ctx.json) {
     await sayJson(ctx, facts);
@@ -40,6 +42,7 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
     ...wrap(SANDBOX, ctx.io.columns() - 14).map(
       (line, i) => `  ${(i === 0 ? "sandbox" : "").padEnd(10)}  ${line}`,
     ),
+    ...formerLines(ctx.p, up.ping.former),
     ...(up.ping.degraded ? [ctx.p.red(`  degraded    ${up.ping.degraded}`)] : []),
   );
   return EXIT.ok;
