@@ -17,7 +17,7 @@ import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
 import { type Disk, readAt, removeFile, writeAll } from "./disk.ts";
 import { findFormer, type Repository } from "./former.ts";
-import { type RepairNote, repairNotePath } from "./gap.ts";
+import { type RepairNote, readRepairNote, repairNotePath } from "./gap.ts";
 import type { Damage, Position } from "./journal.ts";
 import { damaged, parseLine, type Scan } from "./journal-scan.ts";
 import { loadKey, orWrongKey } from "./key.ts";
@@ -167,7 +167,9 @@ export async function takeOut(ports: RepairPorts, finding: Finding, stamp: strin
     return copies;
   }
   const journal = join(dir, "journal");
-  const { end, to, damage } = finding;
+  const { end, damage } = finding;
+  // One that was killed has left its note, and may have removed the files that held the highest numbers.
+  const to = Math.max(finding.to, (await readRepairNote(disk, dir))?.to ?? 0);
   const changed = (await listSegments(disk, journal)).filter(({ first }) => first >= end.segment);
   await makeDir(disk, join(copies, "journal"));
   for (const { path } of changed) await copy(disk, path, join(copies, "journal", basename(path)));
@@ -267,6 +269,8 @@ async function unpackUpTo(disk: Disk, journal: string, segment: Segment, end: Po
         if (offset >= end.offset) break writing;
         faultPoint("bus.repair.before-write-plain");
         await writeAll(file, Buffer.concat([bytes, Buffer.from("\n")]), offset);
+        // The block behind it is the damaged one: it is not even read.
+        if (offset + bytes.length + 1 >= end.offset) break writing;
       }
     faultPoint("bus.repair.before-sync-plain");
     await file.sync();
