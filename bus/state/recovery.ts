@@ -102,13 +102,18 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     why: whyMissing(missing, rests, anchors.newest, repaired),
     ...(repaired?.former && { former: repaired.former }),
   });
-  if (await recordLoss({ ...ports, base, journal }, rests, told)) {
-    for (const run of base.runTable.keys()) dirty.add(run);
-    replayed += 1;
-  }
-  if (repaired) {
-    faultPoint("bus.gap.before-remove-note");
-    await disk.unlink(repairNotePath(dir));
+  try {
+    if (await recordLoss({ ...ports, base, journal }, rests, told)) {
+      for (const run of base.runTable.keys()) dirty.add(run);
+      replayed += 1;
+    }
+    if (repaired) {
+      faultPoint("bus.gap.before-remove-note");
+      await disk.unlink(repairNotePath(dir));
+    }
+  } catch (error) {
+    await journal.close().catch(() => {}); // the first error says what is the matter
+    throw error;
   }
   const { segment, lines, seq } = journal.position;
   const fault = anchors.fault({ file: segmentPath(journalDir, segment), line: lines, seq });

@@ -3,18 +3,24 @@ import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { plural } from "../render/time.ts";
 import { displayWidth, harmless, wrap } from "../render/width.ts";
-import { unknownBranches, unknownBranchLines } from "../unknown-branches.ts";
+import { unknownBranchLines } from "../unknown-branches.ts";
 
 export async function run(ctx: Ctx, _args: Args): Promise<number> {
   const bus = await ctx.connect();
   try {
     const answer = await bus.call("verify", {}, { timeoutMs: VERIFY_TIMEOUT_MS });
-    const branches = await unknownBranches(ctx, (await bus.call("list_runs", {})).runs);
-    if (ctx.json)
-      await sayJson(ctx, { ...answer, ...(branches.length > 0 && { unknown_branches: branches }) });
+    if (ctx.json) await sayJson(ctx, answer);
     else {
       const said = lines(ctx, answer).flatMap((line) => wrapped(line, ctx.io.columns()));
-      await say(ctx, ...said, ...unknownBranchLines(ctx, branches));
+      const unknown = (answer.branches ?? []).filter(({ kind }) => kind === "unknown");
+      await say(
+        ctx,
+        ...said,
+        ...unknownBranchLines(
+          ctx,
+          unknown.map(({ branch }) => branch),
+        ),
+      );
     }
     return answer.ok ? EXIT.ok : EXIT.unfinished;
   } finally {
