@@ -92,6 +92,8 @@ export interface Beginning {
 export interface Retire {
   keep: Keep;
   now(): number;
+  /** How much of now the journal bears out (borne-out.ts); given up, with no time at all, once `isOver`. */
+  believed(isOver: () => boolean): Promise<number>;
   record(event: Extract<BusEvent, { type: "journal.removed" }>): Promise<string>;
 }
 

@@ -14,7 +14,7 @@ export interface OldFile {
   newest: string;
 }
 
-/** How many of `files` (oldest first) go, and why; `rest` is the size of those behind them, which stay. */
+/** How many of `files` (oldest first) go, and why; `now` is a time that is believed (borne-out.ts); `rest` is the size of those behind them, which stay. */
 export function outlived(
   { keep_days, keep_bytes }: Keep,
   now: number,
@@ -22,7 +22,7 @@ export function outlived(
   rest: number,
 ): { count: number; rule: string } | undefined {
   const old =
-    keep_days === undefined ? 0 : countWhile(files, (f) => now - Date.parse(f.newest) > keep_days * DAY_MS);
+    keep_days === undefined ? 0 : countWhile(timesOf(files, now), (at) => now - at > keep_days * DAY_MS);
   let size = files.reduce((sum, { bytes }) => sum + bytes, rest);
   const many =
     keep_bytes === undefined
@@ -35,6 +35,21 @@ export function outlived(
   const count = Math.max(old, many);
   if (count === 0) return undefined;
   return { count, rule: old >= many ? `audit.keep_days ${keep_days}` : `audit.keep_bytes ${keep_bytes}` };
+}
+
+/**
+ * When they were last written. A clock jumps, the order of the files does not: none is older than one before it; and one
+ * that comes from the future is as old as the newest behind it that does not.
+ */
+function timesOf(files: readonly OldFile[], now: number): number[] {
+  const times = files.map(({ newest }) => Date.parse(newest));
+  let behind = Number.NEGATIVE_INFINITY;
+  for (let i = times.length - 1; i >= 0; i--) {
+    if (times[i]! <= now) behind = Math.max(behind, times[i]!);
+    else times[i] = behind === Number.NEGATIVE_INFINITY ? now : behind;
+  }
+  for (let i = 1; i < times.length; i++) times[i] = Math.max(times[i]!, times[i - 1]!);
+  return times;
 }
 
 function countWhile<T>(list: readonly T[], holds: (one: T) => boolean): number {

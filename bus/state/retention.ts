@@ -6,7 +6,8 @@
 // 3. The new beginning (beginning.ts) takes the place of the old one, durable. From here on the proof begins there, and
 //    files before it do not count.
 // 4. The files go, oldest first.
-// A crash after 2 leaves all as it was, but for a record that will stand there twice; after 3, the next turn does the rest.
+// Age is measured against a time that the log bears out, not against the clock alone (borne-out.ts): one that is set far ahead
+// removes nothing. A crash after 2 leaves all as it was, but for a record that will stand there twice; after 3, the next turn does the rest.
 
 import { join } from "node:path";
 import { faultPoint } from "../../schemas/fault-points.ts";
@@ -19,6 +20,7 @@ import { parseLine, START, scan } from "./journal-scan.ts";
 import type { WriterPorts } from "./journal-writer.ts";
 import { type OldFile, outlived } from "./outlived.ts";
 import { type Member, members, PackedFault, unpack } from "./packed.ts";
+import { Rarely } from "./rarely.ts";
 import { replay } from "./replay.ts";
 import { indexPath, listSegments, packedPath, type Segment, segmentPath } from "./segments.ts";
 
@@ -36,6 +38,7 @@ export class Retention {
   #stopped = false;
   /** It said why it removes nothing; not again in this life. */
   #gaveUp = false;
+  readonly #doubted = new Rarely();
   /** Closed files do not change. */
   readonly #known = new Map<number, Closed>();
 
@@ -61,7 +64,8 @@ export class Retention {
     }
   }
 
-  async #removeOutlived(before: Position, { keep, now, record }: Retire): Promise<void> {
+  async #removeOutlived(before: Position, retire: Retire): Promise<void> {
+    const { keep, now, record } = retire;
     const { disk, dir } = this.ports;
     const segments = await listSegments(disk, dir);
     const open = segments.findIndex(({ first, packed }) => !packed || first >= before.segment);
@@ -69,7 +73,7 @@ export class Retention {
     for (const segment of segments.slice(0, Math.max(open, 0))) closed.push(await this.#look(segment));
     let rest = 0;
     for (const segment of segments.slice(closed.length)) rest += await sizeOf(disk, segment.path);
-    const found = outlived(keep, now(), closed, rest);
+    const found = outlived(keep, now(), closed, rest) && (await this.#borneOut(closed, rest, retire));
     if (!found) return;
     const { last, newest } = closed[found.count - 1] as Closed;
     const { base, mac } = await this.#prove(last);
@@ -84,6 +88,17 @@ export class Retention {
       throw new Kept("the beginning that was written cannot be read back");
     this.ports.log.info("old records of the journal are removed", { from, to: last, rule });
     await this.#removeFiles();
+  }
+
+  /** What goes by the time that is believed. */
+  async #borneOut(closed: readonly Closed[], rest: number, { keep, now, believed }: Retire) {
+    const [at, wall] = [await believed(() => this.#stopped), now()];
+    if (at < wall && !this.#stopped && this.#doubted.isNews("clock", this.ports.monotonic()))
+      this.ports.log.warn("the clock is far ahead of the records: old ones go only as if it were", {
+        at: new Date(at).toISOString(),
+        clock: new Date(wall).toISOString(),
+      });
+    return outlived(keep, at, closed, rest);
   }
 
   /** Files before the beginning, and what a crash left of one that was being written. */

@@ -12,6 +12,7 @@ import type { Clock, Log } from "../../schemas/ports.ts";
 import { Anchorer, type AnchorPort } from "./anchor.ts";
 import { writeAnchorNote } from "./anchor-note.ts";
 import type { Base } from "./base.ts";
+import { BorneOut } from "./borne-out.ts";
 import { takeCheckpoint } from "./checkpoint.ts";
 import { type Disk, systemDisk } from "./disk.ts";
 import { Draft } from "./draft.ts";
@@ -60,6 +61,7 @@ export class Store implements StateStore {
   private dueAbove = 0;
   private closed = false;
   private readonly anchorer: Anchorer | undefined;
+  private readonly borneOut: BorneOut;
   /** The repository was run before with a state that is not this one, and that was not given up. */
   readonly former: Former | undefined;
   readonly counters = { events: 0, accesses: 0, refused: 0, checkpoints: 0, checkpoint_ms: 0 };
@@ -78,6 +80,7 @@ export class Store implements StateStore {
     this.pending = new Layer(base);
     this.eventsSince = replayed;
     this.former = former;
+    this.borneOut = new BorneOut(ports.clock);
     const { anchor: port, clock, log } = ports;
     const note = (newest: Parameters<typeof writeAnchorNote>[1]) => writeAnchorNote(this.documents(), newest);
     if (port) this.anchorer = new Anchorer({ port, note, noted, journal, key, clock, log });
@@ -338,6 +341,8 @@ export class Store implements StateStore {
     const retire = keep && {
       keep,
       now: () => clock.now(),
+      believed: (isOver: () => boolean) =>
+        this.borneOut.now(this.journal.readBack(Number.POSITIVE_INFINITY), isOver),
       record: (event: AnyEvent) =>
         this.change({ actor: "bus" }, (d) => {
           d.emit({}, event);

@@ -219,6 +219,25 @@ test("a damaged old file is not removed, nor is another: they stay as evidence, 
   }
 });
 
+test("issue 3.4: a clock that jumps to 2038 removes nothing by age, across starts, and that is said; set right, all goes on", async () => {
+  const here = place();
+  const disk = await written(here);
+  const [before, right] = [files(disk, ".gz"), here.clock.ms];
+  const doubts = () => here.log.lines.filter((l) => /clock is far ahead/.test(l.message)).length;
+  for (const life of [1, 2]) {
+    here.clock.ms = Date.UTC(2038, 0, 19) + life * 3_600_000;
+    const store = await here.open(disk, { keep_days: 30 });
+    await until("the clock was doubted", () => doubts() >= life);
+    const spec = runSpec(`ahead${life}`, specsOf({ a: [] }));
+    await store.change({ actor: "person" }, (d) => submit(d, { spec }, "me", planHash(spec)));
+    await store.close();
+    assert.deepEqual(before, files(disk, ".gz").slice(0, before.length));
+  }
+  here.clock.ms = right + 3_600_000;
+  await (await retired(here, disk, { keep_days: 4.5 })).close();
+  assert.ok(files(disk, ".gz").length < before.length);
+});
+
 interface Death {
   at: string;
   disk: MemoryDisk;

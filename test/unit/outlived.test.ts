@@ -20,8 +20,21 @@ test("by age: the oldest files whose newest record is older, and none behind one
     [29, 19, 9].map((keep_days) => count({ keep_days })),
     [1, 2, 3],
   );
-  const jumped = files.with(0, { bytes: 100, newest: new Date(NOW + DAY).toISOString() });
-  assert.equal(outlived({ keep_days: 1 }, NOW, jumped, 0), undefined);
+});
+
+test("by age: a clock that jumped makes no file older than the one before it, and none younger than those behind it", () => {
+  const ages = (...days: number[]) =>
+    days.map((d) => ({ bytes: 100, newest: new Date(NOW - d * DAY).toISOString() }));
+  const gone = (keep_days: number, list: ReturnType<typeof ages>) =>
+    outlived({ keep_days }, NOW, list, 0)?.count ?? 0;
+  assert.equal(gone(9, ages(30, 8, 20_000, 5)), 1, "the clock stood at the beginning of time");
+  assert.equal(
+    gone(9, ages(30, -4_000, 20, 5)),
+    1,
+    "the clock stood in the future: as old as what came after it",
+  );
+  assert.equal(gone(4, ages(30, -4_000, 20, 5)), 4);
+  assert.equal(gone(1, ages(-4_000)), 0, "nothing came after it: it is of now");
 });
 
 test("by size: the oldest files until the rest is small enough; what stays counts too", () => {
