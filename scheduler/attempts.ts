@@ -16,6 +16,7 @@ import { claimedBefore, randomHex, writeClaimNote } from "./edges.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
 import { groupsOf } from "./groups.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { LeaseWatch } from "./lease-watch.ts";
 import { DETACH } from "./processes.ts";
 import { OLDER, type TakenOver, takeOver } from "./recover.ts";
 import { ensureIntegrationBranch } from "./refs.ts";
@@ -38,6 +39,7 @@ export class Attempts {
   readonly #claiming = new Set<string>();
   readonly #letGo = new AbortController();
   readonly #canaries = new Canaries();
+  readonly #leases: LeaseWatch;
   readonly #checkouts: CheckoutWatch;
   #living: LivingShims = new Map();
   /** Runs whose integration branch is there and as the bus knows it. */
@@ -47,6 +49,7 @@ export class Attempts {
   constructor(kit: Kit, wake: () => void, mayStart: (run: string) => Promise<boolean>) {
     this.#kit = kit;
     this.#wake = wake;
+    this.#leases = new LeaseWatch(kit.clock);
     this.#mayStart = mayStart;
     this.#checkouts = new CheckoutWatch(kit.control);
   }
@@ -297,14 +300,14 @@ export class Attempts {
    * shims are told when they change.
    */
   renew(leaseMs: number): void {
-    const { mirror, clock, bus, log, processes } = this.#kit;
+    const { mirror, bus, log, processes } = this.#kit;
     for (const { runner } of this.#live.values()) {
       const { ref } = runner.attempt;
       const state = mirror.running(ref.run, ref.task, ref.attempt);
       if (!state) continue;
       const doubt = processes.doubtOf(ref) ?? null;
       const isNews = doubt?.why !== state.doubt?.why;
-      const isLow = state.phase !== "agent" && Date.parse(state.lease_until) - clock.now() <= leaseMs / 2;
+      const isLow = state.phase !== "agent" && this.#leases.isLow(runner, state.lease_until, leaseMs);
       if (!isNews && !isLow) continue;
       if (isNews && doubt) log.warn("nobody can say whether the shim works", { ...ref, ...doubt });
       faultPoint("scheduler.lease.before-renew");

@@ -3,11 +3,12 @@
 // 1. A candidate is a directory that an attempt of a known task names. What nobody names is never touched.
 // 2. In use: the task runs or waits to land by this attempt, or a process of it lives, or that cannot be known.
 // 3. Captured: snapshot.ts has noted that the attempt's work was kept, and what could not be.
-// 4. Idle since the end of its agent. archive.ts decides (`archivable`) and does it; the reason of a "no" is told.
+// 4. Idle since the end of its agent, by the wall clock: one that jumps ahead archives early (nothing is lost by that), one
+//    that is set back archives late. archive.ts decides (`archivable`) and does it; the reason of a "no" is told.
 // 5. What is cheap is asked first. Processes are looked at once per collection, and only when something is to go;
 //    between attempts the loop is let go.
 
-import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, utimesSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
@@ -21,6 +22,9 @@ import { liveness, readPidFile } from "./liveness.ts";
 import { markedDirs } from "./marks.ts";
 import { CAPTURED_FILE, type CapturedNote } from "./snapshot.ts";
 import { openWorkspace, type Workspace } from "./workspace.ts";
+
+/** A file system's clock may run a little behind ours, or before it. */
+const CLOCKS_DIFFER_MS = 2_000;
 
 export interface GcOrder {
   control: Control;
@@ -70,7 +74,7 @@ async function collectOne(
     inUse: isInUse(task, attempt),
     captured: note !== undefined || !existsSync(join(dir, "work")),
     harvestProblems: note?.problems ?? [],
-    lastUsed: lastUsed(dir),
+    lastUsed: lastUsed(dir, order),
     now: order.now,
     idleMs: order.idleMs,
   });
@@ -125,13 +129,19 @@ function capturedNote(dir: string): CapturedNote | undefined {
   }
 }
 
-/** Milliseconds since 1970. */
-function lastUsed(dir: string): number {
+/** Milliseconds since 1970, not later than now. A time of a clock that was ahead would keep it for ever: it counts anew. */
+function lastUsed(dir: string, { now, dry }: Pick<GcOrder, "now" | "dry">): number {
   for (const name of [FILES.done, CAPTURED_FILE, "."]) {
-    const stats = statSync(join(dir, name), { throwIfNoEntry: false });
-    if (stats) return stats.mtimeMs;
+    const path = join(dir, name);
+    const at = statSync(path, { throwIfNoEntry: false })?.mtimeMs;
+    if (at === undefined) continue;
+    if (at - now > CLOCKS_DIFFER_MS && !dry) {
+      faultPoint("scheduler.gc.before-set-time");
+      utimesSync(path, now / 1000, now / 1000);
+    }
+    return Math.min(at, now);
   }
-  return Date.now();
+  return now;
 }
 
 /** A directory whose facts are gone is archived as what stands in it. */

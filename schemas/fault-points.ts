@@ -144,6 +144,7 @@ export const FAULT_POINTS = [
   "scheduler.gate.before-record-verdict",
   "scheduler.gc.before-make-archive",
   "scheduler.gc.before-remove-claim",
+  "scheduler.gc.before-set-time",
   "scheduler.group-host.before-enable",
   "scheduler.group-host.before-make-base",
   "scheduler.groups.before-kill",

@@ -40,6 +40,11 @@ const none = z.strictObject({});
 const OfTask = { run: Id, task: Id };
 const OfAttempt = { ...OfTask, attempt: z.int().positive() };
 const Text = z.string().max(16_384);
+/** What is no time would match nothing, and read as "it never happened". */
+const AuditTime = z
+  .string()
+  .max(40)
+  .refine((text) => !Number.isNaN(Date.parse(text)), "not a time (ISO 8601: 2026-01-31T12:00:00Z)");
 
 export const METHODS = {
   // --- any, also before hello
@@ -351,8 +356,8 @@ export const METHODS = {
       actor: z.string().max(200).optional(),
       request_id: z.string().max(200).optional(),
       kind: z.enum(["event", "access"]).optional(),
-      since: z.string().max(40).optional(),
-      until: z.string().max(40).optional(),
+      since: AuditTime.optional(),
+      until: AuditTime.optional(),
       after_seq: z.int().min(0).optional(),
       limit: z.int().positive().max(10_000).default(1_000),
       /** Newest first instead of oldest first. */

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { collect } from "../../scheduler/gc.ts";
@@ -73,4 +73,22 @@ test("W9: a workspace with a living process stays", async (t) => {
   assert.deepEqual(kept, [
     { workspace: dir, run: tasks[7]?.run, task: tasks[7]?.spec.id, kind: "in_use", why: "in use" },
   ]);
+});
+
+test("W9, issue 3.4: a time from the future counts as now, once; a look alone changes nothing; no age is below zero", async (t) => {
+  const { stateDir, tasks } = ended(t);
+  const [one] = tasks;
+  const note = join(one?.attempts[0]?.workspace as string, CAPTURED_FILE);
+  const [now, hour] = [Date.UTC(2030, 0, 1), 3_600_000];
+  utimesSync(note, Date.UTC(2038, 0, 19) / 1000, Date.UTC(2038, 0, 19) / 1000);
+  const marked = async () => new Set<string>();
+  const gc = (at: number, dry: boolean) =>
+    collect({ control: {} as never, stateDir, tasks: tasks.slice(0, 1), now: at, idleMs: hour, dry, marked });
+  const why = async (at: number, dry: boolean) => (await gc(at, dry)).kept.map((k) => k.why);
+  assert.deepEqual(await why(now, true), ["idle for 0 s only"]);
+  assert.equal(statSync(note).mtimeMs, Date.UTC(2038, 0, 19));
+  assert.deepEqual(await why(now, false), ["idle for 0 s only"]);
+  assert.equal(statSync(note).mtimeMs, now);
+  assert.deepEqual(await why(now + hour / 2, false), ["idle for 1800 s only"]);
+  assert.equal((await gc(now + hour, true)).archived.length, 1);
 });
