@@ -15,6 +15,7 @@ import type {
   WorkerAnswer,
 } from "./answers.ts";
 import { ROLES, type Role } from "./answers.ts";
+import { AuditTime } from "./audit-time.ts";
 import type { JournalRecord } from "./events.ts";
 import type { Outcome } from "./job.ts";
 import type { Run, Task } from "./task.ts";
@@ -40,11 +41,6 @@ const none = z.strictObject({});
 const OfTask = { run: Id, task: Id };
 const OfAttempt = { ...OfTask, attempt: z.int().positive() };
 const Text = z.string().max(16_384);
-/** What is no time would match nothing, and read as "it never happened". */
-const AuditTime = z
-  .string()
-  .max(40)
-  .refine((text) => !Number.isNaN(Date.parse(text)), "not a time (ISO 8601: 2026-01-31T12:00:00Z)");
 
 export const METHODS = {
   // --- any, also before hello
