@@ -17,7 +17,7 @@ import type {
 import { ROLES, type Role } from "./answers.ts";
 import { AuditTime } from "./audit-time.ts";
 import type { JournalRecord } from "./events.ts";
-import type { Outcome } from "./job.ts";
+import { OutcomeShape } from "./outcome.ts";
 import type { Run, Task } from "./task.ts";
 import { Cause, Evidence, Id, Oid, Phase, Place, RunSpec, SnapshotInfo, STATES, Verdict } from "./task.ts";
 
@@ -137,7 +137,7 @@ export const METHODS = {
   complete: method<{ accepted: boolean }>()({
     roles: ["shim"],
     params: z.strictObject({
-      outcome: z.custom<Outcome>((v) => typeof v === "object" && v !== null && (v as Outcome).v === 1),
+      outcome: OutcomeShape,
     }),
     idempotent: true,
     reads: false,

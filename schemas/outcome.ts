@@ -18,7 +18,8 @@ const REASONS = [
 const Count = z.number().min(0);
 const Process = z.object({ pid: z.int(), command: z.string() });
 
-const OutcomeShape = z
+/** What a shim may report; anything else is refused. */
+export const OutcomeShape = z
   .object({
     v: z.literal(1),
     ref: z.object({ run: z.string(), task: z.string(), attempt: z.int() }),

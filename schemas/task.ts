@@ -294,7 +294,10 @@ export interface ProcRecord {
   ended?: Pick<
     import("./job.ts").Outcome,
     "reason" | "exit" | "signal" | "started" | "ended" | "peak_rss" | "cpu_ms"
-  >;
+  > & {
+    /** Limits that were asked for and could not be set, each with the reason; absent where there is none. */
+    limits_missing?: string[];
+  };
 }
 
 export interface Task {

@@ -17,7 +17,7 @@ import { applyEvent } from "./apply.ts";
 import { Base } from "./base.ts";
 import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint, runDoc } from "./checkpoint.ts";
-import type { Disk } from "./disk.ts";
+import { type Disk, removeFile } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
 import { findFormer, type Repository } from "./former.ts";
 import { type Missing, type RepairNote, readRepairNote, repairNotePath, usedAttempts } from "./gap.ts";
@@ -66,6 +66,7 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
   const began = clock.monotonic();
   faultPoint("bus.start.before-make-directory");
   await disk.mkdir(dir);
+  await removeDrafts(ports);
   const journalDir = join(dir, "journal");
   const fresh =
     (await disk.list(journalDir)).length === 0 && (await disk.list(join(dir, "checkpoint"))).length === 0;
@@ -136,6 +137,12 @@ export async function recover(ports: RecoveryPorts): Promise<Recovered> {
     noted: notedAtStart(ports, witnesses),
     former: await formerOf(ports, base, witnesses),
   };
+}
+
+/** Documents that a bus was writing beside its key when it died. */
+async function removeDrafts({ disk, dir }: RecoveryPorts): Promise<void> {
+  for (const name of await disk.list(dir))
+    if (name.startsWith(".") && name.endsWith(".tmp")) await removeFile(disk, join(dir, name));
 }
 
 async function beginningOf(

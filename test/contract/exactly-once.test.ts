@@ -8,21 +8,13 @@ import { Snapshots } from "../../bus/snapshot.ts";
 import type { Store } from "../../bus/state/store.ts";
 import { isCode } from "../../schemas/errors.ts";
 import type { AttemptRef } from "../../schemas/ids.ts";
-import type { Outcome } from "../../schemas/job.ts";
 import { METHODS, type MethodName, type Params, type Role } from "../../schemas/methods.ts";
 import { Bus, FakePeer } from "../helpers/handlers.ts";
+import { outcomeOf } from "../helpers/outcomes.ts";
 import { BASE, dump, oid, openStore, runSpec, specsOf } from "../helpers/state.ts";
 import { tempDir } from "../helpers/temp.ts";
 
 const FIRST: AttemptRef = { run: "r", task: "a", attempt: 1 };
-
-function outcomeOf(ref: AttemptRef): Outcome {
-  const at = "2030-01-01T00:00:00.000Z";
-  const figures = { duration_ms: 1, peak_rss: 1, cpu_ms: 1, log_bytes: 1, log_dropped: 0 };
-  const lists = { killed_with: [], leftovers: [], survivors: [], limits_missing: [] };
-  const end = { reason: "exit", exit: 0, signal: null, started: at, ended: at, certain: false } as const;
-  return { v: 1, ref, kind: "agent", name: "agent", log_tail: "", ...end, ...figures, ...lists };
-}
 
 const verdict = { check: "c", tier: "deep", tree: oid(1), verdict: "pass", exit: 0 } as const;
 const snapshot = { version: 1, commit: oid(1), tree: oid(2), changed_count: 1 };

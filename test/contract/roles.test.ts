@@ -7,6 +7,7 @@ import { type ErrorCode, isCode } from "../../schemas/errors.ts";
 import { METHODS, type MethodName, ROLES, type Role } from "../../schemas/methods.ts";
 import { jsonLog, systemClock } from "../../schemas/ports.ts";
 import { FakeStore } from "../helpers/fake-store.ts";
+import { outcomeOf } from "../helpers/outcomes.ts";
 
 const NAMES = Object.keys(METHODS) as MethodName[];
 const OID = "a".repeat(40);
@@ -19,7 +20,7 @@ const PARAMS: Partial<Record<MethodName, unknown>> = {
   request_files: { paths: ["f"] },
   register: { kind: "agent", name: "n", pid: 2, start_time: "1" },
   heartbeat: { kind: "agent" },
-  complete: { outcome: { v: 1 } },
+  complete: { outcome: outcomeOf({ run: "r", task: "t", attempt: 1 }) },
   register_worker: { worker: "w", host: "h", pid: 2, start_time: "1", slots: 1 },
   claim: { run: "r", task: "t", state_version: 1, worker: "w", base: OID, workspace: "/w" },
   attempt_update: ATTEMPT,
@@ -112,6 +113,24 @@ test("names of object members are no methods", async () => {
     const { dispatcher } = bench();
     assert.equal(await codeOf(() => dispatcher.call(name, {}, session("person"))), "METHOD_NOT_FOUND");
   }
+});
+
+test("complete: an outcome that is none is refused with its place", async () => {
+  const { dispatcher } = bench();
+  const ref = { run: "r", task: "t", attempt: 1 };
+  const { limits_missing: _, ...less } = outcomeOf(ref);
+  for (const [outcome, place] of [
+    [less, "outcome.limits_missing"],
+    [{ ...outcomeOf(ref), peak_rss: -1 }, "outcome.peak_rss"],
+    [{ ...outcomeOf(ref), reason: "bored" }, "outcome.reason"],
+    [{ ...outcomeOf(ref), started: "yesterday" }, "outcome.started"],
+    [null, "outcome"],
+  ] as const)
+    await assert.rejects(
+      async () => dispatcher.call("complete", { outcome }, session("shim")),
+      (e) => isCode(e, "INVALID_PARAMS") && e.data.param === place,
+      place,
+    );
 });
 
 test("an unknown param is named and refused by every method with fixed params", async () => {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { METHODS } from "../../schemas/methods.ts";
 import { bus, code, FakePeer, ref } from "../helpers/handlers.ts";
+import { outcomeOf } from "../helpers/outcomes.ts";
 import { BASE, oid } from "../helpers/state.ts";
 import { until } from "../helpers/wait.ts";
 
@@ -57,19 +58,12 @@ test("claim: answers the tokens of that attempt; cancel reaches its shim at once
   const back = new FakePeer();
   await b.call("shim", "heartbeat", { kind: "agent" }, { peer: back, attempt: ref(a) });
   assert.deepEqual(back.got, [["cancel", { reason: "cancelled by person" }]]);
-  const outcome = {
-    v: 1,
-    ref: ref(a),
-    kind: "agent",
-    name: "agent",
-    reason: "cancelled",
-    started: "s",
-  } as never;
+  const outcome = outcomeOf(ref(a), { reason: "cancelled" });
   assert.deepEqual(await b.call("shim", "complete", { outcome }, shim), { accepted: true });
   const seq = b.store.seq;
   assert.deepEqual(await b.call("shim", "complete", { outcome }, shim), { accepted: true });
   assert.equal(b.store.seq, seq, "B6: the same ending again is no event");
-  const other = { ...(outcome as object), ref: { ...ref(a), task: "c" } } as never;
+  const other = { ...outcome, ref: { ...ref(a), task: "c" } };
   await assert.rejects(b.call("shim", "complete", { outcome: other }, shim), code("INVALID_PARAMS"));
 });
 

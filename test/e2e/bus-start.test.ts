@@ -248,7 +248,7 @@ test("B7: killed and started again it says the same state; `shutdown` and idlene
   await ready(idle);
   assert.equal((await idle.ended).exit, 0);
   assert.deepEqual(readdirSync(paths.runtime).sort(), ["t", "tokens"]);
-  assert.deepEqual(readdirSync(dirname(paths.lock)), ["lock"]);
+  assert.deepEqual(readdirSync(dirname(paths.lock)).sort(), ["home.json", "lock"]);
 });
 
 test("bad words are USAGE with exit 2; a directory that is not there is an error of its own", async (t) => {

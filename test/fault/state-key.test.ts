@@ -124,3 +124,11 @@ test("issue 3.4: busctl up and busctl repair with another key tell to bring the 
   writeFileSync(join(dir, "key"), right);
   assert.equal((await world.busctl(["up"])).code, 0);
 });
+
+test("issue 3.4: what a bus was writing beside its key when it died is gone after the next start, and nothing else", async (t) => {
+  const dir = await written(t);
+  const before = readdirSync(dir).sort();
+  writeFileSync(join(dir, ".anchored.json.16999-1.tmp"), '{"v":1,"se', { mode: 0o600 });
+  await (await openStore(dir, { disk: quickDisk })).close();
+  assert.deepEqual(readdirSync(dir).sort(), before);
+});

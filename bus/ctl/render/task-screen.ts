@@ -3,6 +3,7 @@
 import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts";
 import { adviceFor } from "./advice.ts";
 import { type Palette, paintState } from "./palette.ts";
+import { limitsMissing } from "./report.ts";
 import { doubtNote, rowOf, timeOf } from "./row.ts";
 import { bytes, clockTime, duration, millis, plural } from "./time.ts";
 import { cut, harmless, oneLine, wrap } from "./width.ts";
@@ -54,6 +55,7 @@ function specLines(task: Task, run: Run, p: Palette, width: number): string[] {
       "limits",
       `${duration(spec.timeout_s * 1000)}, ${plural(spec.retries, "retry", "retries")}${spec.limits.memory ? `, ${bytes(spec.limits.memory)}` : ""}`,
     ],
+    ["not in force", list(limitsMissing(task))],
     [
       "place",
       `wave ${task.wave + 1}, priority ${spec.priority}, base ${run.spec.base_name} ${run.spec.base.slice(0, 10)}`,
