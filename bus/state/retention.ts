@@ -33,11 +33,14 @@ interface Closed extends OldFile {
 class Kept extends Error {}
 
 const NEWLINE = 10;
+const FIRST_PAUSE_MS = 60_000;
+const LONGEST_PAUSE_MS = 3_600_000;
 
 export class Retention {
   #stopped = false;
-  /** It said why it removes nothing; not again in this life. */
-  #gaveUp = false;
+  /** After a failure: the next try, by the clock that never jumps. A proof of all that goes is dear. */
+  #notBefore = Number.NEGATIVE_INFINITY;
+  #pause = 0;
   readonly #doubted = new Rarely();
   /** Closed files do not change. */
   readonly #known = new Map<number, Closed>();
@@ -51,17 +54,28 @@ export class Retention {
     this.#stopped = true;
   }
 
-  /** Removes what goes of the files before this place. Never fails: what could not be removed is said, and stays. */
+  /**
+   * Removes what goes of the files before this place. Never fails: what could not be removed is said, stays, and is tried
+   * again at an occasion after a pause that grows.
+   */
   async run(before: Position, retire: Retire): Promise<void> {
-    if (this.#stopped || this.#gaveUp) return;
+    if (this.#stopped || this.ports.monotonic() < this.#notBefore) return;
     try {
       await this.#removeFiles();
       await this.#removeOutlived(before, retire);
+      this.#pause = 0;
     } catch (error) {
-      if (this.#stopped) return;
-      this.#gaveUp = true;
-      this.ports.log.warn("old records of the journal were not removed", { why: (error as Error).message });
+      if (!this.#stopped) this.#later((error as Error).message);
     }
+  }
+
+  #later(why: string): void {
+    this.#pause = Math.min(Math.max(FIRST_PAUSE_MS, this.#pause * 2), LONGEST_PAUSE_MS);
+    this.#notBefore = this.ports.monotonic() + this.#pause;
+    this.ports.log.warn("old records of the journal were not removed", {
+      why,
+      again_in_s: this.#pause / 1000,
+    });
   }
 
   async #removeOutlived(before: Position, retire: Retire): Promise<void> {

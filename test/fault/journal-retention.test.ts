@@ -10,6 +10,7 @@ import { packMember } from "../../bus/state/packed.ts";
 import type { Store } from "../../bus/state/store.ts";
 import { isCode } from "../../schemas/errors.ts";
 import { armFaultPoints, type FaultPoint } from "../../schemas/fault-points.ts";
+import { FaultyDisk } from "../helpers/faulty-disk.ts";
 import { type Luck, MemoryDisk } from "../helpers/memory-disk.ts";
 import { dump, FakeClock, MemoryLog, openStore, runSpec, specsOf, T0 } from "../helpers/state.ts";
 import { until } from "../helpers/wait.ts";
@@ -236,6 +237,52 @@ test("issue 3.4: a clock that jumps to 2038 removes nothing by age, across start
   here.clock.ms = right + 3_600_000;
   await (await retired(here, disk, { keep_days: 4.5 })).close();
   assert.ok(files(disk, ".gz").length < before.length);
+});
+
+test("issue 3.4: a removal that failed is tried again after a pause that grows, and that is said", async () => {
+  const here = place();
+  const [inner, time] = [await written(here), { passed: 0 }];
+  here.clock.monotonic = () => time.passed;
+  const disk = new FaultyDisk(inner);
+  let refused = 0;
+  disk.strike = (op, _nth, path) => {
+    if (op !== "unlink" || !path.endsWith(".gz")) return undefined;
+    refused += 1;
+    return "EIO";
+  };
+  const before = files(inner, ".gz");
+  const store = await openStore(DIR, { ...here, disk, segmentBytes: 4_000, keep: { keep_days: 4.5 } });
+  let runs = 0;
+  /** An occasion: a checkpoint of something new. Then `tries` have been made, and (as far as turns can tell) no more. */
+  const occasion = async (after: number, tries: number) => {
+    time.passed += after;
+    const spec = runSpec(`more${runs++}`, specsOf({ a: [] }));
+    await store.change({ actor: "person" }, (d) => submit(d, { spec }, "me", planHash(spec)));
+    await store.checkpoint();
+    for (let turns = 0; turns < 100; turns++) await new Promise(setImmediate);
+    await until(`try ${tries}`, () => refused >= tries);
+    await store.verify();
+    assert.equal(refused, tries, `${time.passed}`);
+  };
+  await until("refused", () => refused === 1);
+  await occasion(59_000, 1);
+  await occasion(1_000, 2);
+  await occasion(119_000, 2);
+  await occasion(1_000, 3);
+  const said = here.log.lines.filter((l) => /were not removed/.test(l.message));
+  assert.deepEqual(
+    said.map(({ facts }) => facts?.again_in_s),
+    [60, 120, 240],
+  );
+  disk.strike = undefined;
+  assert.deepEqual(files(inner, ".gz").slice(0, before.length), before);
+  await occasion(240_000, 3);
+  await until("they went", () => !files(inner, ".gz").includes(before[0] as string));
+  const { ok, removed } = await store.verify();
+  assert.ok(ok && removed);
+  assert.ok(files(inner, ".gz").every((name) => Number(name.slice(0, 12)) > removed.to));
+  assert.equal((await removedEvents(store)).length, 1, "it was recorded once");
+  await store.close();
 });
 
 interface Death {
