@@ -26,6 +26,8 @@ export interface AttendOptions {
   keepGoing: boolean;
   connect(): Promise<Bus>;
   cancelOnTerm: boolean;
+  /** The first words; what they say of signals holds from the first of them on. */
+  announce?(): Promise<void>;
   /** Called when no scheduler is registered; fulfilled with what to show. */
   revive?(): Promise<string | undefined>;
   /** What is to be said of other runs; asked now and then. */
@@ -53,6 +55,7 @@ export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> 
   ];
   let end: RunState | Stopped | "left";
   try {
+    await options.announce?.();
     const look = (bus: Bus) => lookAt(bus, options);
     end = await watchRun({ ...options, sink, look, left });
   } finally {

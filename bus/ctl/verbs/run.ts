@@ -61,14 +61,18 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   };
   const answer = await submit(ctx, connect, { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
   const own = !answer.attached && addTo === undefined;
-  await announce(ctx, spec, answer, { detach, own });
-  if (detach) return EXIT.ok;
+  const words = () => announce(ctx, spec, answer, { detach, own });
+  if (detach) {
+    await words();
+    return EXIT.ok;
+  }
   return attend(ctx, {
     run: answer.run,
     fresh: !answer.attached,
     keepGoing: args.flag("keep-going"),
     connect,
     cancelOnTerm: own,
+    announce: words,
     revive: async () => {
       const again = await ensureUp(commonDir, thisHost(), checked.config.idle_exit_ms);
       return again.started.length > 0 ? `started ${again.started.join(" and ")} again` : undefined;
