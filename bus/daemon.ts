@@ -37,6 +37,7 @@ import {
 import { BusServer } from "./server.ts";
 import { Snapshots } from "./snapshot.ts";
 import { type ClaimedSocket, claimSocket } from "./socket.ts";
+import { Rarely } from "./state/rarely.ts";
 import type { StateStore } from "./state/view.ts";
 import { nonceIn, Tokens } from "./tokens.ts";
 
@@ -167,6 +168,8 @@ class Life<S extends DaemonStore> implements Daemon {
   #why: string | undefined;
   #store: S | undefined;
   #methods: ChangeMethods | undefined;
+  /** A disk that refuses does so at every look. */
+  readonly #failing = new Rarely();
   #blobs: Blobs | undefined;
   #server: BusServer | undefined;
   #claimed: ClaimedSocket | undefined;
@@ -331,7 +334,10 @@ class Life<S extends DaemonStore> implements Daemon {
     try {
       await this.#methods?.cancelRunning(by);
     } catch (error) {
-      this.#parts.log.error("running attempts could not be cancelled", { error: String(error) });
+      if (this.#failing.isNews(String(error), this.#parts.clock.monotonic()))
+        this.#parts.log.error("running attempts could not be cancelled; tried until the end", {
+          error: String(error),
+        });
     }
   }
 

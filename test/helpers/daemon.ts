@@ -1,6 +1,6 @@
 // The real bus in the process of the test: the daemon as busd makes it, with its store at hand.
 
-import { type Daemon, startDaemon } from "../../bus/daemon.ts";
+import { type ChangeMethods, type Daemon, startDaemon } from "../../bus/daemon.ts";
 import { makeMethods } from "../../bus/methods/index.ts";
 import type { BusPaths } from "../../bus/paths.ts";
 import { Store } from "../../bus/state/store.ts";
@@ -8,10 +8,11 @@ import { attemptToken, nonceIn } from "../../bus/tokens.ts";
 import { Config } from "../../schemas/config.ts";
 import { jsonLog, systemClock } from "../../schemas/ports.ts";
 
-/** `write` gets the lines of its log. */
+/** `write` gets the lines of its log; `over` takes the place of what changes state. */
 export async function daemonInProcess(
   paths: BusPaths,
   write: (line: string) => void,
+  over: Partial<ChangeMethods> = {},
 ): Promise<{ daemon: Daemon; store: Store }> {
   const log = jsonLog(write);
   let store: Store | undefined;
@@ -27,8 +28,8 @@ export async function daemonInProcess(
       store = await Store.open({ dir, clock: systemClock, log });
       return store;
     },
-    methods: (opened) =>
-      makeMethods({
+    methods: (opened) => ({
+      ...makeMethods({
         store: opened,
         clock: systemClock,
         log,
@@ -38,6 +39,8 @@ export async function daemonInProcess(
         runtimeDir: paths.runtime,
         tokenFor: (role, ref) => attemptToken(opened.key, role, ref, nonceIn(opened.view)(ref)),
       }),
+      ...over,
+    }),
   });
   return { daemon, store: store as Store };
 }
