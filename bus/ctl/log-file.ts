@@ -55,6 +55,10 @@ export class LogFile {
     return n === 0 ? undefined : piece.subarray(0, n);
   }
 
+  isEmpty(): boolean {
+    return this.#size() === 0;
+  }
+
   close(): void {
     closeSync(this.#fd);
   }

@@ -306,6 +306,23 @@ test("logs: whole, its end, a check's; a terminal gets no control characters", a
   await assert.rejects(show({ attempt: "7" }), /no attempt 7/);
 });
 
+test("logs: an empty log is said to be empty, beside an output that stays empty", async (t) => {
+  const dir = tempDir(t);
+  const task = attemptOnDisk(dir, "");
+  writeFileSync(join(dir, "checks/4-lint.log"), "");
+  const show = async (values: Record<string, unknown>) => {
+    const ctx = fakeCtx(busOf([task]), {});
+    assert.equal(await logs(ctx, args(["busy"], values)), 0);
+    return [ctx.written(), ctx.errors()];
+  };
+  assert.deepEqual(await show({}), ["", "the agent's log of attempt 1 is empty: nothing was printed\n"]);
+  assert.deepEqual(await show({ check: "lint" }), [
+    "",
+    'the log of check "lint" of attempt 1 is empty: nothing was printed\n',
+  ]);
+  assert.deepEqual(await show({ check: "unit tests", tail: "0" }), ["", ""]);
+});
+
 test("case 38 runaway-output: the end of a large log is found without reading all of it", (t) => {
   const path = join(tempDir(t), "log");
   writeFileSync(path, `${"x".repeat(99)}\n`.repeat(20_000));

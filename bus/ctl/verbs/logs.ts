@@ -128,12 +128,21 @@ async function show(ctx: Ctx, news: News, attempt: AttemptRecord, wish: Wish): P
         await ctx.io.out(terminal ? terminal.take(piece) : piece);
       }
       if (terminal) await ctx.io.out(terminal.flush());
-      if (over) return EXIT.ok;
+      if (over) {
+        if (file?.isEmpty()) ctx.io.err(`${emptiness(attempt, wish)}\n`);
+        return EXIT.ok;
+      }
       if ((await Promise.race([left, pause(LOOK_AGAIN_MS)])) === "left") return EXIT.detached;
     }
   } finally {
     file?.close();
   }
+}
+
+/** Silence could as well be a mistake of ours. */
+function emptiness({ attempt, ended }: AttemptRecord, { check }: Wish): string {
+  const whose = check === undefined ? "the agent's log" : `the log of check ${showId(check)}`;
+  return `${whose} of attempt ${attempt} is empty: nothing was printed${ended || check !== undefined ? "" : " yet"}`;
 }
 
 function hasEnded(task: Task, attempt: number, check: string | undefined): boolean {
