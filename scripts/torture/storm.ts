@@ -29,6 +29,8 @@ const TOGETHER: Partial<Record<Target, readonly Kind[]>> = {
   machine: ["bus", "scheduler", "agent-shim", "check-shim", "agent", "check", "helper"],
 };
 
+const MEETS_CHECKS: ReadonlySet<string> = new Set<Target>(["check-shim", "bus and shims", "machine"]);
+
 export interface Kill {
   /** Milliseconds since the plan began. */
   at: number;
@@ -53,6 +55,11 @@ export class Storm {
     this.#dice = dice;
     this.#run = run;
     this.#hardy = hardy;
+  }
+
+  /** Kills that may have met a shim of a check. */
+  get shimKills(): number {
+    return this.kills.filter(({ target }) => MEETS_CHECKS.has(target) || target.startsWith("shim.")).length;
   }
 
   /** One kill, if there is a victim. */

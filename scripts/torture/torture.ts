@@ -149,7 +149,17 @@ async function onePlan(work: PlanWork): Promise<void> {
     const calm = () => livingIn(world.W).every(({ kind }) => ["bus", "scheduler", "helper"].includes(kind));
     await until("agents, checks and shims are gone", calm, SETTLE_MS);
     const end = await until("the bus answers", () => person.look(run), SETTLE_MS);
-    faults.push(...(await violationsOf({ world, person, ...end, planned, before, hurt: storm.hurt })));
+    faults.push(
+      ...(await violationsOf({
+        world,
+        person,
+        ...end,
+        planned,
+        before,
+        hurt: storm.hurt,
+        shimKills: storm.shimKills,
+      })),
+    );
   } catch (error) {
     faults.push(`${(error as Error).stack ?? error}\n  ${stateWords(state.tasks)}\n  ${livingWords(world)}`);
   }

@@ -18,7 +18,12 @@ export interface Ended {
   before: Checkout;
   /** Tasks whose agents, checks or workspaces were hit directly. */
   hurt: ReadonlySet<string>;
+  /** How often a shim of a check may have been killed. */
+  shimKills: number;
 }
+
+/** A check that is lost so often in a row counts against its task (scheduler/gate-runner.ts): it may end its own shim. */
+const LOSSES_THAT_COUNT = 3;
 
 /** Sentences, one per violation. */
 export async function violationsOf(ended: Ended): Promise<string[]> {
@@ -39,14 +44,19 @@ export async function violationsOf(ended: Ended): Promise<string[]> {
 }
 
 /** Rightful end, and no try used up by what was not the agent's doing. */
-function endFaults({ tasks, hurt }: Ended, { spec, end, failures }: PlannedTask): string[] {
+function endFaults({ tasks, hurt, shimKills }: Ended, { spec, end, failures }: PlannedTask): string[] {
   const task = tasks.find((one) => one.spec.id === spec.id);
   if (!task) return [`task ${spec.id} is gone`];
   const faults: string[] = [];
   const is = endOf(task);
   if (is !== end)
     faults.push(`${spec.id} ended as ${is}, not as ${end}: ${JSON.stringify(task.state).slice(0, 400)}`);
-  const bad = task.attempts.filter(({ result }) => result !== undefined && !isInnocent(result));
+  const bad = task.attempts.filter(
+    (one) =>
+      one.result !== undefined &&
+      !isInnocent(one.result) &&
+      !(shimKills >= LOSSES_THAT_COUNT && isUnseenCheck(one)),
+  );
   if (!hurt.has(spec.id) && bad.length !== failures)
     faults.push(
       `${spec.id} has ${bad.length} failures for bad work, not ${failures}: ${results(task.attempts)}`,
@@ -55,6 +65,11 @@ function endFaults({ tasks, hurt }: Ended, { spec, end, failures }: PlannedTask)
   if (numbers.some((number, i) => number !== i + 1))
     faults.push(`${spec.id}: attempts ${numbers.join(", ")}`);
   return faults;
+}
+
+/** Failed by a check of which nobody saw a red end. */
+function isUnseenCheck({ result, verdicts }: AttemptRecord): boolean {
+  return result === "check" && verdicts.every(({ verdict }) => verdict !== "fail");
 }
 
 function isInnocent(result: string): boolean {
