@@ -10,7 +10,7 @@ import { randomBytes } from "node:crypto";
 import { dirname, join } from "node:path";
 import { BusbarError, ioError, isCode } from "../../schemas/errors.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
-import { claimedMac, follows } from "./chain.ts";
+import { claimedMac, FIRST_MAC, follows } from "./chain.ts";
 import { type Disk, type Looked, readWhole, writeWhole } from "./disk.ts";
 import { isSealed } from "./durable-document.ts";
 import { PackedFault } from "./packed.ts";
@@ -91,6 +91,14 @@ export async function orWrongKey(disk: Disk, dir: string, key: Buffer, error: un
   return (await isWrongKey(disk, dir, key)) ? unusable(join(dir, "key"), "does not fit") : error;
 }
 
+/** One of two neighbours was sealed behind the other, in whichever order they stand now, or this one begins a journal. */
+function fits(key: Buffer, previous: Buffer | undefined, line: Buffer): boolean {
+  const behind = (mac: string | undefined, bytes: Buffer) =>
+    mac !== undefined && follows(key, mac, bytes) !== undefined;
+  if (behind(FIRST_MAC, line)) return true;
+  return previous !== undefined && (behind(claimedMac(previous), line) || behind(claimedMac(line), previous));
+}
+
 /** Nothing that is there was sealed with this key, and enough was sealed with some key. */
 export async function isWrongKey(disk: Disk, dir: string, key: Buffer): Promise<boolean> {
   let failed = 0;
@@ -101,14 +109,15 @@ export async function isWrongKey(disk: Disk, dir: string, key: Buffer): Promise<
     if (sealed === false) failed += 1;
   }
   for (const segment of await listSegments(disk, join(dir, "journal"))) {
-    let previous: string | undefined;
+    let previous: Buffer | undefined;
     let looked = 0;
     try {
       looking: for await (const page of readLines(disk, segment))
         for (const { bytes } of page) {
-          if (previous !== undefined && follows(key, previous, bytes) !== undefined) return false;
-          if (previous !== undefined && claimedMac(bytes) !== undefined) failed += 1;
-          previous = claimedMac(bytes);
+          if (fits(key, previous, bytes)) return false;
+          if (previous && claimedMac(bytes) !== undefined) failed += 1;
+          // The bytes of a page are not kept.
+          previous = Buffer.from(bytes);
           if (++looked === LOOKED) break looking;
         }
     } catch (error) {

@@ -124,7 +124,8 @@ test("B4: each read is recorded with the request id and the time of its answer, 
   assert.equal(read?.request_id, answer.request_id);
   assert.ok((read?.response_time_ms ?? -1) >= answer.response_time_ms);
   assert.deepEqual([read?.run, read?.task, read?.attempt, read?.actor], ["r", "t", 1, "agent:r/t#1"]);
-  assert.deepEqual(read?.access, { path: "src/f.txt", version: 0, oid: answer.oid });
+  const { slow: _, ...access } = read?.access ?? {}; // on a busy machine it may be said to be
+  assert.deepEqual(access, { path: "src/f.txt", version: 0, oid: answer.oid });
   assert.deepEqual(failed?.access, { path: "nothing", version: 0, error: "NO_SUCH_FILE" });
 });
 
