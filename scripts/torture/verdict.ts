@@ -69,7 +69,8 @@ function endFaults({ tasks, hurt, shimKills }: Ended, { spec, end, failures }: P
 
 /** Failed by a check of which nobody saw a red end. */
 function isUnseenCheck({ result, verdicts }: AttemptRecord): boolean {
-  return result === "check" && verdicts.every(({ verdict }) => verdict !== "fail");
+  const byCheck = result === "check" || result === "check_after_merge";
+  return byCheck && verdicts.every(({ verdict }) => verdict !== "fail");
 }
 
 function isInnocent(result: string): boolean {
