@@ -6,7 +6,8 @@
 // 2. None: start busd in a session of its own, and ask until it answers. Whoever loses the race for the lock ends by
 //    itself; the winner's answer is success for everybody.
 // 3. No worker registered: a scheduler that lost its bus comes back by itself: it is waited for. One that lives and does
-//    not come back is nobody's to kill unasked: SCHEDULER_NOT_ANSWERING with its pid. None: start one, and ask.
+//    not come back is nobody's to kill unasked: SCHEDULER_NOT_ANSWERING with its pid, or STORAGE where the bus cannot write
+//    down that it is there. None: start one, and ask.
 // 4. A program that somebody killed while it came up is started again, at most STARTS times; so is a bus that was killed
 //    in step 3. One that ended by itself said why, and that is told (launch.ts).
 // How they end stands in bring-down.ts.
@@ -40,7 +41,7 @@ export interface Up {
 }
 
 /**
- * Bus and scheduler. Throws BUS_NOT_ANSWERING, SCHEDULER_NOT_ANSWERING, what a program said that could not start, BUS_AWAY
+ * Bus and scheduler. Throws BUS_NOT_ANSWERING, SCHEDULER_NOT_ANSWERING, STORAGE, what a program said that could not start, BUS_AWAY
  * when it said nothing, and what busPaths throws.
  */
 export async function ensureUp(commonDir: string, host = thisHost(), idleExitMs?: number): Promise<Up> {
@@ -156,7 +157,7 @@ async function workerThere(commonDir: string, stateDir: string, start: () => Pro
       const now = performance.now();
       endedAt = starter.running ? undefined : (endedAt ?? now);
       if (endedAt !== undefined && now - endedAt > LOSER_GRACE_MS) starter.see();
-      if (now > end) throw starter.failed();
+      if (now > end) throw unwritable(answer) ?? starter.failed();
       await pause(LOOK_AGAIN_MS);
     }
   } finally {
@@ -183,10 +184,18 @@ async function comesBack(bus: Bus, stateDir: string): Promise<Ping | undefined> 
   while (isSameProcess(old)) {
     const answer = await ping(bus, 5_000);
     if (answer.worker !== null) return answer;
-    if (performance.now() > patience) throw schedulerSilent(old.pid);
+    if (performance.now() > patience) throw unwritable(answer) ?? schedulerSilent(old.pid);
     await pause(LOOK_AGAIN_MS);
   }
   return undefined;
+}
+
+/** A scheduler comes to a bus only by a record of it: while none can be written, it is not to blame. */
+function unwritable({ degraded, state_dir }: Ping): BusbarError | undefined {
+  if (degraded === undefined) return undefined;
+  return new BusbarError("STORAGE", `${degraded} (${state_dir}), so no scheduler can register at the bus`, {
+    help: "Make room or mend the file system, then `busctl up`; what runs goes on.",
+  });
 }
 
 function schedulerSilent(pid: number): BusbarError {
