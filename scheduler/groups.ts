@@ -3,9 +3,10 @@
 // whoever takes an attempt over finds them without believing a file that its agent could have written.
 
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { readdirSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { groupMembers, removeGroup } from "../bus/client/group-files.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { GroupAt, JobGroups, ShimJob } from "../schemas/job.ts";
 import type { GroupHost } from "./group-host.ts";
@@ -45,7 +46,7 @@ export async function endGroups(groups: JobGroups): Promise<{ found: number[]; s
     killAll(all);
     await delay(LOOK_EVERY_MS);
   }
-  for (const dir of dirs) while (!removed(dir) && performance.now() < until) await delay(LOOK_EVERY_MS);
+  for (const dir of dirs) while (!removeGroup(dir) && performance.now() < until) await delay(LOOK_EVERY_MS);
   return { found, survivors: members(all.dir) };
 }
 
@@ -67,30 +68,9 @@ function killAll({ v, dir }: GroupAt): void {
   }
 }
 
-/** Nobody's number is given here while the process is in the group. */
+/** Nobody's number is given to another while the process is in the group. */
 function members(dir: string): number[] {
-  try {
-    const text = readFileSync(join(dir, "cgroup.procs"), "utf8");
-    return text
-      .split("\n")
-      .map(Number)
-      .filter((pid) => pid > 1 && pid !== process.pid);
-  } catch {
-    return [];
-  }
-}
-
-/** With those that were made in it. False while the kernel still holds it. */
-function removed(dir: string): boolean {
-  try {
-    for (const entry of readdirSync(dir, { withFileTypes: true }))
-      if (entry.isDirectory()) removed(join(dir, entry.name));
-    faultPoint("scheduler.groups.before-remove");
-    rmdirSync(dir);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ENOENT";
-  }
+  return groupMembers(dir).filter((pid) => pid > 1 && pid !== process.pid);
 }
 
 /** Ends and removes every group of this repository but those of the jobs in `keep`. Returns how many there were. */

@@ -8,8 +8,9 @@
 // Version 1 of the interface has no file that kills: no further process may be made then (pids.max 0), and the signals of
 // the caller find everybody.
 
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { groupMembers, removeGroup } from "../bus/client/group-files.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { JobGroups, ShimJob } from "../schemas/job.ts";
 
@@ -86,15 +87,14 @@ export class Group {
 
   /** All that live in it, as far as it has not been emptied. */
   pids(): number[] {
-    const text = read(join(this.#at.all.dir, "cgroup.procs")) ?? "";
-    return text.split("\n").filter(Boolean).map(Number);
+    return groupMembers(this.#at.all.dir);
   }
 
   /** Nobody who lives is left; a group that somebody removed held nobody. Dead ones that nobody has waited for do not count. */
   isEmpty(): boolean {
     const { v, dir } = this.#at.all;
     if (!existsSync(dir)) return true;
-    if (v === 1) return read(join(dir, "cgroup.procs")) === "";
+    if (v === 1) return groupMembers(dir).length === 0;
     return /^populated 0$/m.test(read(join(dir, "cgroup.events")) ?? "");
   }
 
@@ -126,21 +126,8 @@ export class Group {
   /** Removes it; one that still holds somebody stays, for the scheduler to find. */
   async remove(): Promise<void> {
     for (const dir of this.#dirs)
-      for (let tries = 0; tries < REMOVE_TRIES && !removed(dir); tries += 1)
+      for (let tries = 0; tries < REMOVE_TRIES && !removeGroup(dir); tries += 1)
         await new Promise((resolve) => setTimeout(resolve, 2 ** Math.min(tries, 5)));
-  }
-}
-
-/** With those that were made in it. False while the kernel still holds it. */
-function removed(dir: string): boolean {
-  try {
-    for (const entry of readdirSync(dir, { withFileTypes: true }))
-      if (entry.isDirectory()) removed(join(dir, entry.name));
-    faultPoint("shim.group.before-remove");
-    rmdirSync(dir);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ENOENT";
   }
 }
 

@@ -35,6 +35,8 @@ export interface CheckedPlan {
   config: Config;
   /** Absent when the plan could be checked without a repository only. */
   repo?: { facts: RepoFacts; base: { commit: string; name: string } };
+  /** Why there is none: `run` refuses the plan with it. */
+  noRepo?: BusbarError;
 }
 
 export interface PlanWishes {
@@ -61,7 +63,8 @@ export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPla
   if (!draft) return { ...rest, draft, report: undefined, problems };
   // Which repository or commit is meant may stand in what could not be read: then none is looked at.
   const unsure = ["repo", "base"].some((key) => draft.lost.has(key));
-  const repo = unsure ? undefined : await findRepo(ctx, wishes, draft, loaded.folder);
+  const found = unsure ? {} : await findRepo(ctx, wishes, draft, loaded.folder);
+  const { repo } = found;
   const baseFiles = repo ? await filesAt(repo.facts, repo.base.commit) : undefined;
   const known = repo && (await wishes.known?.(repo.facts.commonDir));
   const report = checkPlan(draft, {
@@ -70,7 +73,7 @@ export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPla
     ...(known ? { known } : {}),
   });
   problems.push(...report.problems);
-  return { ...rest, draft, report, problems, ...(repo ? { repo } : {}) };
+  return { ...rest, ...found, draft, report, problems };
 }
 
 /** The person's or host's configuration. Throws what is wrong in it. */
@@ -78,14 +81,19 @@ export function configOf(ctx: Pick<Ctx, "env">): Config {
   return loadConfig({ env: ctx.env, home: homedir(), readFile: (path) => readFileSync(path, "utf8") });
 }
 
-async function findRepo(ctx: Ctx, wishes: PlanWishes, draft: PlanDraft, folder: string) {
+async function findRepo(
+  ctx: Ctx,
+  wishes: PlanWishes,
+  draft: PlanDraft,
+  folder: string,
+): Promise<Pick<CheckedPlan, "repo" | "noRepo">> {
   try {
     const facts = await chooseRepo(ctx, wishes, draft, folder);
     const base = await resolveBase(facts, wishes.base ?? draft.base);
-    return { facts, base };
+    return { repo: { facts, base } };
   } catch (error) {
     if (wishes.needRepo || !isCode(error, "NOT_A_REPOSITORY", "UNBORN_HEAD", "DETACHED_HEAD")) throw error;
-    return undefined;
+    return { noRepo: error };
   }
 }
 

@@ -3,6 +3,7 @@
 
 import { integrationBranch } from "../../schemas/ids.ts";
 import { git } from "../git/run.ts";
+import { plural } from "./render/time.ts";
 
 /** Integration branches that hold commits which `base` has not; newest first, without that of the run itself. */
 export async function unmergedBranches(commonDir: string, base: string, run: string): Promise<string[]> {
@@ -25,6 +26,8 @@ export async function unmergedBranches(commonDir: string, base: string, run: str
 export function unmergedNote(branches: readonly string[], baseName: string): string | undefined {
   const [newest, ...others] = branches;
   if (newest === undefined) return undefined;
-  const more = others.length > 0 ? ` (nor ${others.length} older of busbar/)` : "";
-  return `${newest}${more} is not in ${baseName}; this plan starts without it. From it: run --base ${newest}`;
+  if (others.length === 0)
+    return `${newest} is not in ${baseName}; this plan starts without it. To start from it: run --base ${newest}`;
+  const all = `${newest} and ${plural(others.length, "older branch", "older branches")} of busbar/`;
+  return `${all} are not in ${baseName}; this plan starts without them. To start from the newest: run --base ${newest}`;
 }

@@ -41,6 +41,7 @@ export function makeMethods(
   const timers = new StateTimers({
     ...parts,
     leaseMs: parts.config.lease_s * 1000,
+    hasScheduler: () => workers.current !== null,
     ...timer,
   });
   const signOfLife: Deps["signOfLife"] = (ref, who) => timers.alive(ref, who);

@@ -5,6 +5,9 @@
 // or a clock that is set, loses no attempt and holds none. The times in the state are what people read. After a start
 // every lease counts from the start on: the shims could not renew while the bus was away. The same when the bus itself
 // was held up (stopped, starved): what the shims said meanwhile has still to be read.
+//
+// An attempt whose agent has ended, and told it, waits for the scheduler, and is not lost for its silence: there is work to
+// be counted. Without a scheduler its lease does not run; beside one that says nothing it runs MAX_SILENT times.
 
 import { type AttemptRef, taskKey } from "../../schemas/ids.ts";
 import { CHECKPOINT_IDLE_MS, RETRY_MAX_MS } from "../../schemas/limits.ts";
@@ -27,10 +30,20 @@ export interface TimerPorts extends TimerSetter {
   log: Log;
   random: Random;
   leaseMs: number;
+  /** Whether a scheduler is registered. */
+  hasScheduler(): boolean;
 }
 
 /** `at` in milliseconds of the monotonic clock; `of`: the written time that it stands for. */
-type Due = { at: number; of: string; ref: AttemptRef; kind: "retry" | "lease"; lastCall?: boolean };
+type Due = {
+  at: number;
+  of: string;
+  ref: AttemptRef;
+  kind: "retry" | "lease";
+  lastCall?: boolean;
+  /** How often it has run out while the end of the agent waited for a silent scheduler. */
+  silent?: number;
+};
 
 /** After a failed write. */
 const AGAIN_MS = 1_000;
@@ -38,6 +51,8 @@ const AGAIN_MS = 1_000;
 const HELD_UP_MS = 1_000;
 /** A lease that has run down ends only after what lies unread in the sockets was read: timers come first in a turn. */
 const LAST_CALL_MS = 50;
+/** A scheduler that is stopped may come back; one that forgot an attempt must not keep it for ever. */
+const MAX_SILENT = 5;
 /** Jitter may lengthen a pause by a fifth. */
 const LONGEST_PAUSE_MS = RETRY_MAX_MS * 1.2;
 
@@ -119,7 +134,8 @@ export class StateTimers {
     const { clock, log } = this.ports;
     const now = clock.monotonic();
     if (now - this.#wakeAt > HELD_UP_MS) this.#countAnew(now);
-    for (const due of this.#due.values()) if (due.at <= now) this.#callOnce(due, now);
+    for (const due of this.#due.values())
+      if (due.at <= now && !this.#waitsForScheduler(due, now)) this.#callOnce(due, now);
     const ripe = [...this.#due.values()].filter((due) => due.at <= now);
     this.#wakeAt = Number.POSITIVE_INFINITY;
     const ends = await Promise.allSettled(ripe.map((due) => this.#happen(due)));
@@ -137,6 +153,17 @@ export class StateTimers {
   #countAnew(now: number): void {
     for (const due of this.#due.values())
       if (due.kind === "lease") Object.assign(due, { at: now + this.ports.leaseMs, lastCall: false });
+  }
+
+  #waitsForScheduler(due: Due, now: number): boolean {
+    const task = this.ports.store.view.task(due.ref.run, due.ref.task);
+    if (due.kind !== "lease" || !task || !agentHasEnded(task)) return false;
+    if (this.ports.hasScheduler()) {
+      due.silent = (due.silent ?? 0) + 1;
+      if (due.silent > MAX_SILENT) return false;
+    }
+    Object.assign(due, { at: now + this.ports.leaseMs, lastCall: false });
+    return true;
   }
 
   #callOnce(due: Due, now: number): void {
@@ -174,4 +201,9 @@ export class StateTimers {
     clear(this.#idle);
     this.#idle = set(() => void store.checkpoint(), CHECKPOINT_IDLE_MS);
   }
+}
+
+/** As the shim told the bus. */
+function agentHasEnded({ attempts }: Task): boolean {
+  return attempts.at(-1)?.procs?.some(({ kind, ended }) => kind === "agent" && ended !== undefined) ?? false;
 }

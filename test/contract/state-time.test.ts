@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { FaultyDisk } from "../helpers/faulty-disk.ts";
-import { Bus, code, ref } from "../helpers/handlers.ts";
+import { Bus, code, FakePeer, ref } from "../helpers/handlers.ts";
+import { outcomeOf } from "../helpers/outcomes.ts";
 import { BASE, FakeClock, openStore, runSpec, specsOf } from "../helpers/state.ts";
 import { tempDir } from "../helpers/temp.ts";
 
@@ -176,4 +177,26 @@ test("case 70: while the disk refuses for minutes, no lease of whoever speaks ru
   assert.ok(said.length >= 2 && said.length <= 4, `said ${said.length} times in five minutes`);
   disk.faults.clear();
   assert.equal(await after(1_000), "retrying");
+});
+
+test("issue 3.1: an agent that ended and told it is not lost for want of a scheduler; a silent one has its bound", async (t) => {
+  const { b, after } = await timedBus(t);
+  const a = await b.claim("a");
+  await b.call("scheduler", "attempt_update", { ...ref(a), phase: "agent" });
+  await b.call(
+    "shim",
+    "register",
+    { kind: "agent", name: "agent", pid: 7, start_time: "1" },
+    { attempt: ref(a) },
+  );
+  await b.call("shim", "complete", { outcome: outcomeOf(ref(a)) }, { attempt: ref(a) });
+  assert.equal(await after(3_600_000), "running", "nobody could settle it, and nobody else could try it");
+  const peer = new FakePeer();
+  const words = { worker: "w", host: "h", pid: 1, start_time: "1", slots: 1 };
+  await b.call("scheduler", "register_worker", words, { peer });
+  assert.equal(await after(4 * 60_000), "running", "it may be stopped and come back");
+  await b.call("scheduler", "attempt_update", { ...ref(a), phase: "capture" });
+  assert.equal(await after(5 * 60_000), "running", "a word of it begins the count anew");
+  await after(3 * 60_000);
+  assert.equal(b.store.view.task("r", "a")?.attempts[0]?.result, "lost");
 });

@@ -67,6 +67,27 @@ test("L1: the shim was killed: its group is ended by whoever takes over, and goe
   assert.deepEqual(await endGroups(groups), { found: [], survivors: [] }, "once more is no harm");
 });
 
+test("L1: who hides in a group of its own making below its attempt's is ended, by the shim and without it", async (t) => {
+  const host = testGroups(t, ["all"]);
+  if (!host) return;
+  const world = await shimWorld(t);
+  const plain = world.job(["/bin/sh", "-c", ""]);
+  const groups = groupsOf(host, TEST_STATE, plain)!;
+  const hide = `mkdir ${groups.all.dir}/sub; (env -i setsid sh -c 'echo $$ > ${groups.all.dir}/sub/cgroup.procs; echo $$ > ${world.dir}/hidden; exec sleep 300' > /dev/null 2>&1 < /dev/null &); until [ -s ${world.dir}/hidden ]; do sleep 0.02; done`;
+  const hidden = () => Number(readFileSync(join(world.dir, "hidden"), "utf8"));
+  const outcome = await world.start({ ...plain, argv: ["/bin/sh", "-c", `${hide}; exit 0`], groups }).end();
+  assert.deepEqual([outcome.exit, outcome.certain, isRunning(hidden())], [0, true, false]);
+  assert.deepEqual(groupsLeft(host), []);
+  writeFileSync(join(world.dir, "hidden"), "");
+  const run = world.start({ ...plain, argv: ["/bin/sh", "-c", `${hide}; sleep 300`], groups });
+  await until("it hides", () => hidden() > 0);
+  run.child.kill("SIGKILL");
+  await run.exited;
+  await endStrays({ dirs: [run.job.dir], groups }, 0);
+  assert.equal(isRunning(hidden()), false);
+  assert.deepEqual(groupsLeft(host), []);
+});
+
 test("L1: a scheduler that starts ends the groups of nobody, and leaves those of running attempts and other repositories", async (t) => {
   const host = testGroups(t, ["all"]);
   if (!host) return;

@@ -54,10 +54,10 @@ test("issue 2.6: a branch of an earlier run that is not in the base is told in o
   assert.equal(unmergedNote([], "main"), undefined);
   assert.equal(
     unmergedNote(["busbar/a"], "main"),
-    "busbar/a is not in main; this plan starts without it. From it: run --base busbar/a",
+    "busbar/a is not in main; this plan starts without it. To start from it: run --base busbar/a",
   );
   assert.match(
     unmergedNote(["busbar/b", "busbar/a"], "main") ?? "",
-    /^busbar\/b \(nor 1 older of busbar\/\)/,
+    /^busbar\/b and 1 older branch of busbar\/ are not in main; .* without them\./,
   );
 });

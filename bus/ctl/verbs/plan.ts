@@ -1,5 +1,6 @@
 // `plan`: checks and shows; starts nothing, changes nothing.
 
+import type { BusbarError } from "../../../schemas/errors.ts";
 import { renderReport } from "../../../schemas/plan/render.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
@@ -22,10 +23,15 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
     if (checked.report && !bad) await ctx.io.out(renderReport(checked.report, ctx.p));
     const note = bad ? undefined : unmergedNote(unmerged, repo?.base.name ?? "");
     if (note !== undefined) await say(ctx, ...wrap(note, ctx.io.columns()).map(ctx.p.yellow));
-    if (checked.draft && !checked.repo && !bad)
-      await say(ctx, ctx.p.yellow("no commit to check against: file patterns were not compared with files"));
+    if (checked.noRepo && !bad) await say(ctx, ...noRepoLines(ctx, checked.noRepo));
     if (checked.draft?.gate === "none" && !bad)
       await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));
   }
   return bad ? EXIT.refused : EXIT.ok;
+}
+
+/** A plan may be checked anywhere; that it could not be run here is said. */
+function noRepoLines(ctx: Ctx, fault: BusbarError): string[] {
+  const text = `no commit to check against: file patterns were not compared with files. \`busctl run\` refuses it here: ${fault.message}`;
+  return wrap(text, ctx.io.columns()).map(ctx.p.yellow);
 }

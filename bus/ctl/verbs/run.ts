@@ -42,7 +42,7 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   if (hasErrors(checked.problems) || !checked.draft || !checked.repo) throw badPlan(checked);
   const spec = specOf(args, checked);
   const { warnings } = await preflight(checked.repo.facts, spec.base, addTo ?? spec.run);
-  const stuck = spec.into === undefined ? undefined : await checkInto(spec.repo, spec.into);
+  const stuck = spec.into === undefined ? undefined : await checkInto(spec.repo, spec.into, spec.base);
   if (stuck !== undefined) warnings.push(stuck);
   const unmerged = await unmergedBranches(spec.repo, spec.base, addTo ?? spec.run);
   const note = unmergedNote(unmerged, spec.base_name);
