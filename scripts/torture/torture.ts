@@ -61,6 +61,7 @@ const STILL_LIMIT_MS = 120_000;
 /** A plan that moves for ever does not end either. */
 const PLAN_LIMIT_MS = 900_000;
 const SETTLE_MS = 20_000;
+const LAST_WORDS = 40;
 
 export async function torture(options: Options): Promise<Tally> {
   const tally: Tally = {
@@ -161,7 +162,9 @@ async function onePlan(work: PlanWork): Promise<void> {
       })),
     );
   } catch (error) {
-    faults.push(`${(error as Error).stack ?? error}\n  ${stateWords(state.tasks)}\n  ${livingWords(world)}`);
+    faults.push(
+      `${(error as Error).stack ?? error}\n  ${stateWords(state.tasks)}\n  ${livingWords(world)}\n  run: ${JSON.stringify(state.run?.paused)}\n${lastWords(world)}`,
+    );
   }
   tally.plans += 1;
   for (const { target } of storm.kills) tally.kills.set(target, (tally.kills.get(target) ?? 0) + 1);
@@ -243,6 +246,11 @@ function stateWords(tasks: readonly Task[]): string {
     .filter((task) => !isOver(task))
     .map(({ spec, state }) => `${spec.id}: ${JSON.stringify(state).slice(0, 200)}`)
     .join("\n  ");
+}
+
+/** What the scheduler wrote last: the state alone does not say what it waits for. */
+function lastWords(world: World): string {
+  return world.sh(`tail -n ${LAST_WORDS} state/*/logs/scheduler.log | cut -c1-400 || true`);
 }
 
 function livingWords(world: World): string {
