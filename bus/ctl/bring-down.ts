@@ -7,6 +7,7 @@
 //    bus hears nothing of the end: it is told (TERM).
 
 import { isCode } from "../../schemas/errors.ts";
+import type { Task } from "../../schemas/task.ts";
 import { findBus } from "../client/find.ts";
 import { isSameProcess, isStopped, type ProcessIdentity } from "../client/identity.ts";
 import { runningScheduler, runningShims } from "../client/running.ts";
@@ -32,6 +33,8 @@ export interface Down {
   ended: Survivor["name"][];
   /** Attempts whose agents or checks were ended, `run/task#attempt`. */
   cancelled: string[];
+  /** Tasks that have passed and wait for their landing, or are in it: no work is lost, the next start goes on with it. */
+  landing: string[];
   /** Attempts whose agents go on, because that was wanted. */
   left_running: string[];
   /** What still lives although it was to end. */
@@ -48,6 +51,7 @@ export const NOTHING: Down = {
   bus_was_dead: true,
   ended: [],
   cancelled: [],
+  landing: [],
   left_running: [],
   survivors: [],
 };
@@ -75,29 +79,42 @@ export async function bringDown(commonDir: string, leave: boolean): Promise<Down
   const worker = runningScheduler(state) ?? scheduler;
   if (worker) watched.push({ name: "scheduler", ...worker });
   if (!leave) for (const shim of shims) watched.push({ name: "agent", ...shim });
+  let landing: string[] = [];
   if (found.state === "dead" && worker) signalTo(worker, "SIGTERM");
-  else if (found.state !== "dead") await askForEnd(commonDir, leave);
+  else if (found.state !== "dead") landing = await askForEnd(commonDir, leave);
   const survivors = await untilGone(watched, state, leave);
   const gone = watched.filter((one) => !survivors.includes(one));
+  const left_running = leave ? labelsOf(runningShims(state)) : [];
   return {
     bus_was_dead: dead,
     ended: [...new Set(gone.map(({ name }) => name))].filter((name) => name !== "agent"),
-    cancelled: labelsOf(gone),
-    left_running: leave ? labelsOf(runningShims(state)) : [],
+    // The checks of a landing are ended like those of an attempt, and made again.
+    cancelled: labelsOf(gone).filter((one) => !landing.includes(one)),
+    landing: landing.filter((one) => !left_running.includes(one)),
+    left_running,
     survivors: survivors.map(({ name, pid }) => ({ name, pid })),
   };
 }
 
-async function askForEnd(commonDir: string, leave: boolean): Promise<void> {
+/** Which attempts are landing then: asked in the same breath, since no answer is promised after the end began. */
+async function askForEnd(commonDir: string, leave: boolean): Promise<string[]> {
   const bus = await openBus(commonDir);
   try {
+    const passed = bus.call("list_tasks", { states: ["passed"] }).catch(() => ({ tasks: [] }));
     await bus.call("shutdown", { leave_running: leave });
+    return (await passed).tasks.flatMap(landingOf);
   } catch (error) {
     // The answer may be overtaken by the end itself.
     if (!isCode(error, "BUS_AWAY", "SHUTTING_DOWN")) throw error;
+    return [];
   } finally {
     bus.close();
   }
+}
+
+function landingOf({ run, spec, state, attempts }: Task): string[] {
+  const merged = state.name !== "passed" || state.merged !== null;
+  return merged ? [] : [`${run}/${spec.id}#${attempts.at(-1)?.attempt ?? 0}`];
 }
 
 /** Those that still live at the end. Shims that were just being started are found on the way. */

@@ -151,3 +151,28 @@ test("O8: down --leave-running during an attached run: the watch ends, the agent
   const back = await follow.ended;
   assert.equal(back.code, 0, back.out + back.err);
 });
+
+test("O8: down while a task lands cancels nothing and says that the landing goes on; after up it merges by itself", async (t) => {
+  const w = makeWorld(t);
+  const check = `touch ${w.W}/checking; until test -e ${w.W}/go; do sleep 0.1; done`;
+  const gate = { middle: [{ name: "slow", run: check }] };
+  const file = w.plan([{ id: "a", command: "echo a > a.txt" }], { gate });
+  const ran = await w.busctl(["run", "--detach", file]);
+  assert.equal(ran.code, 0, ran.out + ran.err);
+  await until("the check of the landing runs", () => existsSync(join(w.W, "checking")));
+  const { state_dir } = w.endpoint();
+  const ending = w.start(["down"]);
+  await until("the scheduler has ended", () => !runningScheduler(state_dir));
+  w.sh("touch go");
+  const down = await ending.ended;
+  assert.equal(down.code, 0, down.out + down.err);
+  assert.match(
+    down.out,
+    /^down: ended bus and scheduler\n {2}1 landing goes on after `busctl up`: r\/a#1\n$/,
+  );
+  assert.equal((await w.busctl(["up"])).code, 0);
+  const follow = await w.busctl(["tasks", "--follow", "--run", "r"]);
+  assert.equal(follow.code, 0, follow.out + follow.err);
+  const { tasks } = await w.state("r");
+  assert.equal(tasks.get("a")?.attempts.length, 1);
+});

@@ -23,7 +23,7 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
 }
 
 function downLines({ p }: Ctx, down: Down): string[] {
-  const { ended, cancelled, left_running, survivors } = down;
+  const { ended, cancelled, landing, left_running, survivors } = down;
   const lines: string[] = [];
   if (down.bus_was_dead && ended.length > 0)
     lines.push("The bus had died; what lived without it was found by its process files.");
@@ -34,6 +34,10 @@ function downLines({ p }: Ctx, down: Down): string[] {
     lines.push(
       `  cancelled ${plural(cancelled.length, "attempt")}: ${some(cancelled)}`,
       `  try one again after \`busctl up\`: busctl retry ${cancelled[0]?.replace(/#.*/, "")}`,
+    );
+  if (landing.length > 0)
+    lines.push(
+      `  ${plural(landing.length, "landing goes", "landings go")} on after \`busctl up\`: ${some(landing)}`,
     );
   if (left_running.length > 0)
     lines.push(
