@@ -1,8 +1,10 @@
 // Handlers for people: runs, tasks, decisions, the audit log.
 
+import type { Config } from "../../schemas/config.ts";
 import { BusbarError } from "../../schemas/errors.ts";
 import { showId } from "../../schemas/ids.ts";
 import type { Result } from "../../schemas/methods.ts";
+import type { TaskSpec } from "../../schemas/task.ts";
 import type { Handlers } from "../dispatch.ts";
 import { approve, cancelTask, grantFiles, reject, retryTask } from "../state/decide-person.ts";
 import { cancelRun, pause, planHash, resume, submit } from "../state/decide-run.ts";
@@ -16,7 +18,11 @@ export function peopleHandlers(deps: Deps): Handlers {
   return {
     submit_run: (ctx, p) => {
       const hash = planHash(p.spec);
-      return store.change(ctx, (d) => submit(d, p, ctx.actor, hash));
+      return store.change(ctx, (d) => {
+        const answer = submit(d, p, ctx.actor, hash);
+        if (!answer.attached) mustKnowAgents(p.spec.tasks, deps.config);
+        return answer;
+      });
     },
     list_runs: () => ({
       runs: [...store.view.runs()].map((run) => runSummary(run, store.view.tasks(run.run))),
@@ -42,6 +48,23 @@ export function peopleHandlers(deps: Deps): Handlers {
     verify: () => store.verify(),
     metrics: () => ({ text: metricsText(deps) }),
   };
+}
+
+/** A profile may be younger than our configuration: better refused here than by every attempt. */
+function mustKnowAgents(tasks: readonly TaskSpec[], { agents }: Config): void {
+  for (const { id, agent } of tasks) {
+    if (agent.use === "command" || Object.hasOwn(agents, agent.use)) continue;
+    const known = ["command", ...Object.keys(agents)].join(", ");
+    throw new BusbarError(
+      "NO_SUCH_PROFILE",
+      `task ${showId(id)} names the agent ${showId(agent.use)}, which the bus does not know (known: ${known})`,
+      {
+        task: id,
+        profile: agent.use,
+        help: "The bus read its configuration when it started: `busctl down`, `busctl up`, then again.",
+      },
+    );
+  }
 }
 
 function getRun(store: Store, id: string): Result<"get_run"> {

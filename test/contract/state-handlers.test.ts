@@ -2,10 +2,11 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { isCode } from "../../schemas/errors.ts";
 import { METHODS } from "../../schemas/methods.ts";
 import { bus, code, FakePeer, ref } from "../helpers/handlers.ts";
 import { outcomeOf } from "../helpers/outcomes.ts";
-import { BASE, oid } from "../helpers/state.ts";
+import { BASE, oid, runSpec, taskSpec } from "../helpers/state.ts";
 import { until } from "../helpers/wait.ts";
 
 test("every method that is not a pure read has a handler here, and no other", async (t) => {
@@ -173,4 +174,17 @@ test("people: lists, summary, metrics, verify, audit", async (t) => {
     records.map((r) => r.event?.type),
     ["run.paused"],
   );
+});
+
+test("issue 2.6: a plan or a further task with a profile that the bus has not read is refused, with the way on", async (t) => {
+  const b = await bus(t);
+  const tasks = [taskSpec("x"), taskSpec("y", { agent: { use: "mine", args: [] } })];
+  const { seq } = b.store;
+  const known = (e: unknown) =>
+    isCode(e, "NO_SUCH_PROFILE") &&
+    /task "y" names the agent "mine".*\(known: command\)/.test(e.message) &&
+    /`busctl down`, `busctl up`, then again/.test(String(e.data.help));
+  await assert.rejects(b.call("person", "submit_run", { spec: runSpec("q", tasks) }), known);
+  await assert.rejects(b.call("person", "submit_run", { spec: runSpec("r", tasks), add_to: "r" }), known);
+  assert.equal(b.store.seq, seq, "nothing was begun");
 });
