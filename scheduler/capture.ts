@@ -21,6 +21,7 @@ import { hashAll, type IndexChange, isBlobMode, type WritePlace, writeTree } fro
 import { caseTwins } from "./case-twins.ts";
 import { treeOf, writeCommit } from "./commit.ts";
 import { type Control, controlGit } from "./control.ts";
+import { type NewObjects, withNewObjects } from "./new-objects.ts";
 import { modeOf, type OnDisk } from "./on-disk.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
@@ -80,10 +81,12 @@ export interface Captured {
 }
 
 export function capture(order: CaptureOrder): Promise<Captured> {
-  return withScratch(order.control.gitDir, (dir) => captureBy(order, join(dir, "index")));
+  return withScratch(order.control.gitDir, (dir) =>
+    withNewObjects(order.control, (made) => captureBy(order, join(dir, "index"), made)),
+  );
 }
 
-async function captureBy(order: CaptureOrder, scratch: string): Promise<Captured> {
+async function captureBy(order: CaptureOrder, scratch: string, made: NewObjects): Promise<Captured> {
   const { control, workspace, base } = order;
   const replaced = ensureWork(workspace);
   const [baseTree, submodules, anomalies, index] = await Promise.all([
@@ -93,10 +96,14 @@ async function captureBy(order: CaptureOrder, scratch: string): Promise<Captured
     trustedIndex(control, workspace, base, scratch),
   ]);
   if (index === "fresh") replaced.push("our index is not as we left it; every file was read again");
-  const { changed, tree, foreign, notes, ...rest } = await contentBy(order, scratch, baseTree);
+  const { changed, tree, foreign, notes, ...rest } = await contentBy(
+    { ...order, control: made.control },
+    scratch,
+    baseTree,
+  );
   const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
   const told = new Set(rest.refused.map(({ path }) => path));
-  const [kept, twins] = await Promise.all([keep(order, tree), caseTwins(control, tree, added)]);
+  const [kept, twins] = await Promise.all([keep(order, tree, made), caseTwins(made.control, tree, added)]);
   return {
     ...rest,
     ...kept,
@@ -229,15 +236,20 @@ function indexChange(change: CapturedChange): IndexChange {
  * The commit and its ref. The same content captured again (after a crash) is the same commit. A version that other
  * work holds (captured, but never told to the bus) is left alone, and the next free one is taken.
  */
-async function keep(order: CaptureOrder, tree: string): Promise<{ commit: string; version: number }> {
+async function keep(
+  order: CaptureOrder,
+  tree: string,
+  made: NewObjects,
+): Promise<{ commit: string; version: number }> {
   const { control, base, message, identity } = order;
-  const commit = await writeCommit(control, {
+  const commit = await writeCommit(made.control, {
     tree,
     parents: [base],
     message,
     identity,
     ...(order.when === undefined ? {} : { when: order.when }),
   });
+  await made.store(commit, [base]);
   const last = order.version + MAX_TAKEN_VERSIONS;
   for (let version = order.version; version <= last; version++) {
     const name = snapshotRef(order.ref, version);

@@ -1,6 +1,6 @@
 // The scheduler's own side of git. `control.git` in the state directory holds our configuration and nothing
-// else: no refs, no hooks, no filters, no remotes. Objects are written straight into the user's object store
-// (GIT_OBJECT_DIRECTORY), refs are moved in the user's repository. So no setting of the user's repository,
+// else: no refs, no hooks, no filters, no remotes. Objects go into the user's object store
+// (GIT_OBJECT_DIRECTORY, new-objects.ts), refs are moved in the user's repository. So no setting of the user's repository,
 // and none of an agent's, is in force where we read trees and write commits (cases 17 to 20).
 
 import {
@@ -17,6 +17,7 @@ import type { RepoFacts } from "../bus/git/facts.ts";
 import { type GitOptions, type GitResult, git } from "../bus/git/run.ts";
 import { ioError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
+import { clearKeeps } from "./kept-pack.ts";
 import { clearScratch } from "./scratch.ts";
 
 export interface Control {
@@ -29,6 +30,10 @@ export interface Control {
   /** <repo>/objects */
   objectDir: string;
   objectFormat: "sha1" | "sha256";
+  /** Further stores to read from (new-objects.ts). */
+  alternates?: string[];
+  /** Settings of every call, `name=value`. */
+  config?: string[];
   /** Ends every git call that is made with this control. */
   signal?: AbortSignal;
   /** The calls under way, for whoever ends them and waits for it. */
@@ -79,6 +84,7 @@ function writeControl(gitDir: string, facts: RepoFacts): void {
   replace(join(gitDir, "info", "exclude"), userExcludes(facts.commonDir));
   copyShallow(facts.commonDir, gitDir);
   clearScratch(gitDir);
+  clearKeeps(join(facts.commonDir, "objects"));
 }
 
 function replace(path: string, text: string): void {
@@ -115,7 +121,8 @@ export function copyShallow(from: string, to: string): void {
 
 /** git with our configuration on the user's objects. */
 export function controlGit(control: Control, args: string[], options: GitOptions = {}): Promise<GitResult> {
-  return plainGit(control, args, { gitDir: control.gitDir, objectDir: control.objectDir, ...options });
+  const { gitDir, objectDir, alternates = [], config = [] } = control;
+  return plainGit(control, args, { gitDir, objectDir, alternates, config, ...options });
 }
 
 /** git on the user's repository itself: for its refs only. */

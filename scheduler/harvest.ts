@@ -10,6 +10,8 @@ import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, agentTipRef, isOid } from "../schemas/ids.ts";
 import { borrowsAsMade, headOid, readAgentGit, withAgentObjects } from "./agent-git.ts";
 import { type Control, controlGit, repoGit } from "./control.ts";
+import { adoptPack, type Release } from "./kept-pack.ts";
+import { withScratch } from "./scratch.ts";
 
 export interface HarvestOrder {
   control: Control;
@@ -48,8 +50,14 @@ export async function harvest(order: HarvestOrder): Promise<Harvested> {
   try {
     const tips = await ownTips(order, all.slice(0, MAX_TIPS));
     if (tips.length === 0) return { tips: 0, problems };
-    await pack(order, tips);
-    await nameTips(order, tips);
+    await withScratch(order.control.gitDir, async (dir) => {
+      const release = await pack(order, tips, dir);
+      try {
+        await nameTips(order, tips);
+      } finally {
+        await release();
+      }
+    });
     return { tips: tips.length, problems };
   } catch (error) {
     if (!(error instanceof BusbarError)) throw error;
@@ -93,7 +101,12 @@ function hasObjects(work: string): boolean {
   }
 }
 
-async function pack({ control, work, base }: HarvestOrder, tips: readonly string[]): Promise<void> {
+/** Kept until it is released. */
+async function pack(
+  { control, work, base }: HarvestOrder,
+  tips: readonly string[],
+  dir: string,
+): Promise<Release> {
   const place = withAgentObjects(control, work);
   const usage = await controlGit(
     control,
@@ -107,9 +120,12 @@ async function pack({ control, work, base }: HarvestOrder, tips: readonly string
       {},
     );
   }
-  const args = ["pack-objects", "-q", "--revs", "--threads=1", join(control.objectDir, "pack", "pack")];
+  const args = ["pack-objects", "-q", "--revs", "--threads=1", join(dir, "agent")];
+  const input = `${tips.join("\n")}\n^${base}\n`;
   faultPoint("scheduler.harvest.before-pack");
-  await controlGit(control, args, { ...place, input: `${tips.join("\n")}\n^${base}\n` });
+  const { stdout } = await controlGit(control, args, { ...place, input });
+  const idBytes = control.objectFormat === "sha256" ? 32 : 20;
+  return await adoptPack(control.objectDir, `${join(dir, "agent")}-${stdout.trim()}`, idBytes);
 }
 
 /** One transaction. The same harvest again names the same. */

@@ -26,6 +26,7 @@ import { evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import { type GateResult, runGate } from "./gate-runner.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { withNewObjects } from "./new-objects.ts";
 import { DETACH } from "./processes.ts";
 import { nameLandedPatch } from "./publish.ts";
 import { type Moved, moveRef, readRef } from "./refs.ts";
@@ -52,20 +53,13 @@ type Candidate = Extract<CandidateOutcome, { kind: "candidate" }>;
 
 /** One turn. Rejects with errors of ours only. */
 export async function landOne(passenger: Passenger): Promise<Landed> {
-  const { kit, attempt, task, run, snapshot } = passenger;
+  const { kit, attempt, run } = passenger;
   const { signal } = attempt.abort;
   // The bus knows the head; whether the branch still stands there is asked by the compare-and-swap of the move.
   const head = kit.mirror.runs.get(run.run)?.run.head ?? run.head;
   // The branch itself is moved, and moved back, whatever becomes of the turn.
   const control = endingWith(kit.control, signal);
-  const built = await buildCandidate({
-    control,
-    head,
-    base: attempt.base,
-    commit: snapshot.commit,
-    message: commitMessage({ ref: attempt.ref, goal: task.spec.goal, proof: proofOf(run, snapshot) }),
-    identity: kit.config.identity,
-  });
+  const built = await buildKept({ ...passenger, kit: { ...kit, control } }, head);
   switch (built.kind) {
     case "conflict": {
       const since = await landedSince(passenger);
@@ -93,6 +87,28 @@ export async function landOne(passenger: Passenger): Promise<Landed> {
   }
 }
 
+/** A candidate is named by a ref of the run before anything is done with it, and until the branch has it. */
+function buildKept(
+  { kit, attempt, task, run, snapshot }: Passenger,
+  head: string,
+): Promise<CandidateOutcome> {
+  return withNewObjects(kit.control, async ({ control, store }) => {
+    const built = await buildCandidate({
+      control,
+      head,
+      base: attempt.base,
+      commit: snapshot.commit,
+      message: commitMessage({ ref: attempt.ref, goal: task.spec.goal, proof: proofOf(run, snapshot) }),
+      identity: kit.config.identity,
+    });
+    if (built.kind === "candidate") {
+      await store(built.commit, [head, snapshot.commit]);
+      await keepAlive(kit, run, built.commit);
+    }
+    return built;
+  });
+}
+
 function proofOf(run: Run, snapshot: SnapshotInfo): string {
   return run.spec.gate === "none"
     ? `acceptance of the task; no common gate; snapshot ${snapshot.commit}`
@@ -105,7 +121,6 @@ async function proveCandidate(passenger: Passenger, candidate: Candidate): Promi
   const checks = checksFor(task.spec, run.spec.gate, { kind: "candidate", proven });
   if (checks.length === 0) return { kind: "pass" };
   const { commit, tree } = candidate;
-  await keepAlive(kit, run, commit);
   return await runGate(kit, { attempt, task, run, commit, tree, checks, signal: attempt.abort.signal });
 }
 
@@ -136,7 +151,7 @@ async function sendBack(
   return settled === "settled" ? { kind: "returned" } : { kind: "dropped" };
 }
 
-/** A candidate is only an object until it lands; this keeps the user's git gc from it. */
+/** A candidate is only an object until it lands; this keeps the user's git gc from it. One lands at a time in a run. */
 async function keepAlive(kit: Kit, run: Run, commit: string): Promise<void> {
   const ref = candidateRef(run.run);
   const old = await readRef(kit.control, ref);
