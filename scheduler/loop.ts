@@ -10,6 +10,7 @@
 //
 // A tick never waits for an attempt, a check or a landing. Ticks do not overlap; a wake-up during one makes one more.
 
+import { setTimeout as delay } from "node:timers/promises";
 import type { EventNotice } from "../schemas/events.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { Task } from "../schemas/task.ts";
@@ -25,6 +26,7 @@ import { Trains } from "./trains.ts";
 
 /** Safety net only: everything that matters comes as an event. */
 const SLOW_TICK_MS = 5_000;
+const TAKE_OVER_AGAIN_MS = 1_000;
 
 export interface EngineOptions {
   kit: Kit;
@@ -49,6 +51,8 @@ export class Engine {
   #stopped = false;
   /** False while the bus is away: nothing is placed then. */
   #connected = false;
+  /** Counts connections: whoever began under an earlier one has nothing to say any more. */
+  #life = 0;
   #cleared: Promise<void> | undefined;
   #slow: NodeJS.Timeout | undefined;
   #freeMemory: number | undefined;
@@ -74,12 +78,31 @@ export class Engine {
 
   /**
    * The bus has (again) said what there is, and the mirror holds it. It may be older than what we know (a backup was
-   * restored, the end of the journal is lost): whatever was concluded from the state before is looked at anew.
+   * restored, the end of the journal is lost): whatever was concluded from the state before is looked at anew. What
+   * fails is tried again as long as this connection lives: until then nothing is placed. Never rejects.
    */
   async connected(): Promise<void> {
-    this.#attempts.lookAgain();
-    await this.#trains.begin();
-    await this.#clear();
+    const life = ++this.#life;
+    // The bus went away: the connection after it takes over.
+    const isOver = () => life !== this.#life || this.#stopped;
+    while (!isOver()) {
+      try {
+        this.#attempts.lookAgain();
+        await this.#trains.begin();
+        await this.#clear();
+        if (!isOver()) this.#setOut();
+        return;
+      } catch (error) {
+        if (isOver()) return;
+        this.#kit.log.error("taking over failed; tried again", {
+          error: String((error as Error)?.stack ?? error),
+        });
+        await delay(TAKE_OVER_AGAIN_MS);
+      }
+    }
+  }
+
+  #setOut(): void {
     this.#attempts.adopt();
     this.#connected = true;
     // Several fit into every lease.
@@ -89,6 +112,7 @@ export class Engine {
   }
 
   lost(): void {
+    this.#life += 1;
     this.#connected = false;
   }
 

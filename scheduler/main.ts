@@ -169,7 +169,7 @@ class Scheduler {
     await client.call("subscribe", { from_seq: answer.seq });
     this.#awaySince = Number.POSITIVE_INFINITY;
     // Calls through the session work once this function is through.
-    setImmediate(() => void engine.connected().catch((error) => this.#broken(error)));
+    setImmediate(() => void engine.connected());
   }
 
   async #build(answer: WorkerAnswer): Promise<Engine> {
@@ -256,12 +256,6 @@ class Scheduler {
     if (away < BUS_AWAY_EXIT_MS || (this.#engine && !this.#engine.idle)) return;
     this.#log?.info("ending: the bus is away and nothing runs", { away_ms: Math.round(away) });
     this.#end(0);
-  }
-
-  #broken(error: unknown): void {
-    this.#log?.error("taking over failed; attempts of an earlier scheduler are left to their leases", {
-      error: String((error as Error)?.stack ?? error),
-    });
   }
 
   /** The last deed. */

@@ -2,7 +2,7 @@
 // agents run. Leases are short here, so that "longer than the lease" is seconds.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -24,6 +24,11 @@ async function atWork(t: TestContext, command = patient, args: string[] = []) {
   const pid = await until("the agent works", () => pidIn(join(world.dir, "agent.pid")));
   return { world, run, pid };
 }
+/** Where shims have the sockets of their tasks. */
+const socketsOf = ({ dir }: EngineWorld) =>
+  readdirSync(dir, { recursive: true, encoding: "utf8" })
+    .map((path) => join(dir, path))
+    .find((path) => path.endsWith("/t") && existsSync(join(path, "..", "tokens")));
 const go = (world: EngineWorld) => writeFileSync(join(world.dir, "go"), "");
 const starts = (world: EngineWorld) => readFileSync(join(world.dir, "starts"), "utf8");
 
@@ -44,6 +49,39 @@ const leaseOver = () => {
   const end = performance.now() + LEASE_MS + 500;
   return until("the lease is over", () => performance.now() > end, LEASE_MS + 5_000);
 };
+
+test("issue 3.1: no scheduler for longer than the lease, and the agent ends meanwhile: its work counts, it runs once", async (t) => {
+  const { world, run, pid } = await atWork(t);
+  await world.kill(world.scheduler);
+  go(world);
+  await until("the agent has ended", () => !isAlive(pid));
+  const told = async () =>
+    (await world.state(run)).task("long").attempts[0]?.procs?.some(({ ended }) => ended);
+  await until("its shim has told it", told);
+  await leaseOver();
+  world.startScheduler();
+  await endedWith(world, run, ["passed"]);
+  assert.equal(starts(world), "x\n");
+});
+
+test("issue 3.1: taking over fails at first: tried again while the bus is there, and nothing starts before", async (t) => {
+  const { world, run, pid } = await atWork(t);
+  await world.kill(world.scheduler);
+  const sockets = await until("the sockets of tasks", () => socketsOf(world));
+  renameSync(sockets, `${sockets}.away`);
+  writeFileSync(sockets, "");
+  world.startScheduler();
+  await until(
+    "it fails twice",
+    () => (world.log().match(/taking over failed; tried again/g) ?? []).length > 1,
+  );
+  assert.ok(isAlive(pid));
+  rmSync(sockets);
+  renameSync(`${sockets}.away`, sockets);
+  go(world);
+  await endedWith(world, run, ["passed"]);
+  assert.equal(starts(world), "x\n");
+});
 
 test("bus killed and away for longer than the lease: the agent goes on, nothing is lost or counted", async (t) => {
   const { world, run, pid } = await atWork(t);
