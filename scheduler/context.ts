@@ -1,6 +1,6 @@
 // context.json: what an attempt is given, as facts (S7, W10). `contextOf` is pure; `repositoryFacts` asks git.
 
-import { fixedPrefix, isTreeWide } from "../schemas/globs.ts";
+import { compilePathSet, fixedPrefix, isTreeWide, literalPath } from "../schemas/globs.ts";
 import {
   type AttemptRecord,
   type Cause,
@@ -77,6 +77,12 @@ export function contextOf(
       ...(evidence?.check === undefined ? {} : { check: evidence.check }),
     }),
   );
+  // A file by name in both lists is one that it may not change; a pattern stays.
+  const out = compilePathSet(forbidden);
+  const isForbidden = (one: string) => {
+    const path = literalPath(one);
+    return path !== undefined && out.matches(path);
+  };
   return {
     v: 1,
     run: task.run,
@@ -92,7 +98,7 @@ export function contextOf(
       depends_on,
       tags,
     },
-    allowed_files: [...task.spec.allowed_files, ...task.granted],
+    allowed_files: [...task.spec.allowed_files, ...task.granted].filter((one) => !isForbidden(one)),
     granted_files: task.granted,
     forbidden_files: [...forbidden],
     context_files: facts.contextFiles,

@@ -5,14 +5,15 @@ import type { Run, Task } from "../schemas/task.ts";
 import type { ScopeSets } from "./scope.ts";
 
 /**
- * Allowed: the plan's list and what a person granted since. Forbidden: the task's list, and files of `protect`, because
+ * Allowed: the plan's list and what a person granted since. Forbidden: the task's list. Protected: by the plan, because
  * checks run with the base's version of them and what lands must be what was checked. Contracts: read-only, unless the
  * task declares to change them.
  */
 export function scopeOf(task: Task, run: Run): ScopeSets {
   return {
     allowed: compilePathSet([...task.spec.allowed_files, ...task.granted]),
-    forbidden: compilePathSet([...task.spec.forbidden_files, ...run.spec.protect]),
+    forbidden: compilePathSet(task.spec.forbidden_files),
+    protect: compilePathSet(run.spec.protect),
     contracts: task.spec.changes_contracts ? null : compilePathSet(run.spec.contracts),
   };
 }

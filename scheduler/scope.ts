@@ -1,5 +1,5 @@
 // Whether what an attempt changed was its to change (design section 3.4). Pure: no file system, no git.
-//   1. forbidden_files beats allowed_files; both name file and rule (case 42).
+//   1. protect of the plan, then forbidden_files, which beats allowed_files; both name file and rule (case 42).
 //   2. contracts: read-only to a task that does not declare to change them.
 //   3. Whatever the scope: what no change may hold (capture.ts `refused`), links that leave the repository
 //      (case 45), names that differ only in case, .gitmodules unless allowed by that name, submodules.
@@ -17,6 +17,8 @@ export interface Matcher {
 export interface ScopeSets {
   allowed: Matcher;
   forbidden: Matcher;
+  /** Of the plan: no task may change it, whatever is allowed or granted. */
+  protect?: Matcher;
   /** Null when the task declares `changes_contracts`. */
   contracts?: Matcher | null;
 }
@@ -72,6 +74,11 @@ export function scopeFaults(input: ScopeInput): ScopeFault[] {
 const VERB = { added: "added", modified: "changed", deleted: "deleted", type: "given another type" } as const;
 
 function pathRule(path: string, sets: ScopeSets): { rule: string; why: string } | undefined {
+  if (sets.protect?.matches(path)) {
+    const pattern = sets.protect.rule(path) ?? path;
+    const why = `protected by the plan (${JSON.stringify(pattern)}): nobody may change it`;
+    return { rule: `protect: ${pattern}`, why };
+  }
   if (sets.forbidden.matches(path)) {
     const pattern = sets.forbidden.rule(path) ?? path;
     return { rule: `forbidden_files: ${pattern}`, why: `forbidden by ${JSON.stringify(pattern)}` };

@@ -176,6 +176,9 @@ export const INNOCENT_CAUSES: ReadonlySet<Cause> = new Set(["rate_limited", "inf
 export const Phase = z.enum(["prepare", "agent", "capture", "prove"]);
 export type Phase = z.infer<typeof Phase>;
 
+/** How the evidence begins when all that is out of scope is of the plan's `protect`: no grant helps there. */
+export const PROTECTED_SUMMARY = "protected by the plan: ";
+
 /** What a person, and the next attempt, is told about a failure. Bounded and redacted. */
 export const Evidence = z.strictObject({
   /** One sentence that names the fact: check, path, exit, limit. */

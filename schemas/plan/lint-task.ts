@@ -107,7 +107,22 @@ function checkMatch(task: DraftTask, pattern: string, index: number, { base, pro
   problems.warn("matches_nothing", place, message, { hint, task: task.spec.id });
 }
 
-function checkScope(task: DraftTask, { draft, problems }: LintContext): void {
+function warnProtected(task: DraftTask, { draft, problems }: LintContext): void {
+  const { id, allowed_files } = task.spec;
+  if (![...allowed_files, ...draft.protect].every((p) => globFault(p) === undefined)) return;
+  const kept = compilePathSet(draft.protect);
+  allowed_files.forEach((pattern, i) => {
+    const path = literalPath(pattern);
+    if (path === undefined || !kept.matches(path)) return;
+    const message = `${path} is protected by the plan: no task may change it`;
+    const hint = "take it off the list, or off `protect`";
+    problems.warn("scope", task.where("allowed_files", i), message, { hint, task: id });
+  });
+}
+
+function checkScope(task: DraftTask, context: LintContext): void {
+  const { draft, problems } = context;
+  warnProtected(task, context);
   const { id, allowed_files, forbidden_files, changes_contracts } = task.spec;
   if (![...allowed_files, ...forbidden_files, ...draft.contracts].every((p) => globFault(p) === undefined))
     return;

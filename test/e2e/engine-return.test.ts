@@ -93,6 +93,10 @@ test("G1, case 44 gate-tampering: a change out of scope never lands and names pa
   assert.deepEqual(task("script").attempts[0]?.evidence?.paths, ["test/run.sh"]);
   assert.equal(task("protected").attempts[0]?.result, "scope");
   assert.equal(
+    task("protected").attempts[0]?.evidence?.summary,
+    "protected by the plan: test/run.sh (nobody may change it)",
+  );
+  assert.equal(
     task("ignored").attempts[0]?.result,
     "check",
     JSON.stringify(task("ignored").attempts[0]?.evidence),

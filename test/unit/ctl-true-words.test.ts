@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { adviceFor } from "../../bus/ctl/render/advice.ts";
 import { type GcAnswer, gcLines } from "../../bus/ctl/render/gc.ts";
 import { outcomeWords } from "../../bus/ctl/render/outcome.ts";
 import { palette } from "../../bus/ctl/render/palette.ts";
@@ -140,4 +141,18 @@ test("O2: an unknown method or actor of the audit log is an error with the neare
   await assert.rejects(asked({ actor: "agent" }), says(/agent:RUN\/TASK#N/));
   for (const actor of ["person", "scheduler:vm", "agent:r/a#1", "bus"])
     assert.equal(await asked({ actor, method: "get_file" }), 0);
+});
+
+test("issue 2.6: no grant is advised for what the plan protects", () => {
+  const evidence = (summary: string) => ({ summary, log: "", paths: ["t.mjs"], landed_since: [] });
+  const commands = (summary: string) =>
+    adviceFor(
+      makeTask("a", {
+        name: "blocked",
+        since: iso(1),
+        needs: { kind: "retries_used", cause: "scope", evidence: evidence(summary) },
+      }),
+    )?.commands.join("\n") ?? "";
+  assert.match(commands("out of scope: t.mjs"), /busctl grant/);
+  assert.doesNotMatch(commands("protected by the plan: t.mjs (nobody may change it)"), /busctl grant/);
 });

@@ -271,6 +271,18 @@ test("B6: reports of an attempt that is over are fenced", () => {
     refuses("FENCED", report);
 });
 
+test("issue 2.6: a grant of what the plan protects or the task forbids is refused with the reason", () => {
+  const d = draftWith([taskSpec("a", { forbidden_files: ["src/secret"] })], { protect: ["test/a.mjs"] });
+  const why = (path: string, words: RegExp) =>
+    assert.throws(
+      () => grantFiles(d, { ...A, paths: ["x", path] }, "me"),
+      (e: unknown) => isCode(e, "BAD_PATH") && words.test(e.message),
+    );
+  why("test/a.mjs", /grant of "test\/a\.mjs": the plan protects it, nobody may change it/);
+  why("src/secret", /grant of "src\/secret": the task forbids it/);
+  assert.deepEqual(d.mustTask("r", "a").granted, []);
+});
+
 test("G1: a grant or a request that is no path of the repository is refused, and poisons nothing", () => {
   const d = draftWith(specsOf({ a: [] }));
   const ref = go(d, "a");
@@ -339,8 +351,9 @@ test("request_files: allowed ones are granted at once, others block the task unt
   assert.deepEqual(answer, { granted: ["src/x"], pending: ["src/secret", "lib/y"] });
   settle(d, { ...ref, result: { kind: "needs_files" } }, HALF);
   assert.match(said(d, "b"), /upstream a blocked: asks for src\/secret, lib\/y/);
-  const { granted } = grantFiles(d, A, "me");
-  assert.deepEqual(granted, ["src/secret", "lib/y"]);
+  refuses("BAD_PATH", () => grantFiles(d, A, "me")); // one of them is forbidden, and would stay so
+  const { granted } = grantFiles(d, { ...A, paths: ["lib/y"] }, "me");
+  assert.deepEqual(granted, ["lib/y"]);
   assert.equal(at(d, "a").name, "ready");
   assert.equal(at(d, "b").name, "pending");
   const next = go(d, "a");

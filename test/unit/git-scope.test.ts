@@ -37,6 +37,17 @@ test("case 42 glob-table: a fault names file and rule; forbidden beats allowed",
   assert.equal(inScope(sets)("src/env"), true);
 });
 
+test("issue 2.6: what the plan protects is said to be protected, not forbidden, whatever is allowed", () => {
+  const sets = { allowed: compilePathSet(["test/**"]), protect: compilePathSet(["test/a.mjs"]) };
+  const outside = [{ path: "test/a.mjs", kind: "modified" as const }];
+  const [fault] = scopeFaults(input({ ...sets, outside }));
+  assert.equal(fault?.rule, "protect: test/a.mjs");
+  assert.match(
+    fault?.why ?? "",
+    /was changed, protected by the plan \("test\/a\.mjs"\): nobody may change it$/,
+  );
+});
+
 test("contracts are read-only to a task that does not declare to change them", () => {
   const contracts = compilePathSet(["src/api.ts"]);
   assert.deepEqual(brief({ contracts, changed: [changed("src/api.ts")] }), [

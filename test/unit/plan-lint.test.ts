@@ -170,6 +170,15 @@ test("G8: a contract is read-only for tasks that do not declare to change it", (
   assert.deepEqual(plan(", changes_contracts: true").warnings, []);
 });
 
+test("issue 2.6: an allowed file that the plan protects is a warning; a pattern round it is none", () => {
+  const plan = (allowed: string) =>
+    check(
+      `protect: [test/**]\ntasks: [{id: a, command: "x", allowed_files: [${allowed}], acceptance: ["true"]}]`,
+    );
+  assert.match(plan("src/**, test/a.ts").warnings[0] ?? "", /^scope .* test\/a.ts is protected by the plan/);
+  assert.deepEqual(plan("'**'").warnings, []);
+});
+
 test("S4: tasks that may change the same files are one warning a group, unless a dependency orders them", () => {
   const same = (id: string, more = {}) => ({ id, allowed_files: ["src/**"], ...more });
   const three = check(planOf(same("a"), same("b"), same("c"), { id: "d" }));

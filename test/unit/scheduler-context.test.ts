@@ -43,6 +43,9 @@ test("S6, S7: context and prompt hold the failing output, the feedback, the file
   const history = [{ commit: OID("c"), date: AT, subject: "Earlier work" }];
   const context = contextOf(task, 2, OID("b"), ["secret/**"], { contextFiles: [], history });
   assert.deepEqual(context.allowed_files, ["src/**", "more.ts"]);
+  const nothing = { contextFiles: [], history };
+  const kept = contextOf(task, 2, OID("b"), ["more.ts", "src/**"], nothing);
+  assert.deepEqual(kept.allowed_files, ["src/**"], "a file in both lists is only forbidden");
   assert.equal(context.earlier[0]?.cause, "check");
   const prompt = promptOf(context);
   for (const part of [

@@ -1,7 +1,7 @@
 // What a person can do about a task or a run: commands that can be copied. Pure.
 
 import type { RunSummary } from "../../../schemas/methods.ts";
-import type { Task } from "../../../schemas/task.ts";
+import { PROTECTED_SUMMARY, type Task } from "../../../schemas/task.ts";
 
 export interface Advice {
   /** What the person has to decide, in one sentence. */
@@ -25,7 +25,9 @@ export function adviceFor(task: Task): Advice | undefined {
         commands: [
           `busctl logs ${name}${checkOption(needs.evidence.check)} --tail 50`,
           ...(hasSnapshot(task) ? [`busctl diff ${name}`] : []),
-          ...(needs.cause === "scope" ? [`busctl grant ${name} PATH    # where it should; then retry`] : []),
+          ...(needs.cause === "scope" && !needs.evidence.summary.startsWith(PROTECTED_SUMMARY)
+            ? [`busctl grant ${name} PATH    # where it should; then retry`]
+            : []),
           `busctl retry ${name} --feedback "..."`,
           `busctl cancel ${name}`,
         ],
