@@ -176,6 +176,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["scheduler.halt.", "scheduler.land.before-move-back", "scheduler.reconcile.before-move-back"],
   },
   {
+    needs: "an agent that hides from every look, and whose shim is killed",
+    test: "test/fault/groups.test.ts",
+    word: "forks away",
+    points: ["scheduler.groups.before-kill", "scheduler.groups.before-signal"],
+  },
+  {
     needs: "limits of a control group, or a version 2 of them that has controllers",
     test: "test/fault/groups.test.ts",
     word: "memory_kills",
