@@ -18,6 +18,9 @@ import { isAway, settleFailed } from "./settle.ts";
 import { type AheadLanding, trainOrder } from "./train.ts";
 import { landOne, type Passenger } from "./train-runner.ts";
 
+/** `unseen`: git failed, which says nothing of the branch. The slow tick looks again; nothing lands or starts before. */
+type Looked = ReconcileAnswer | { kind: "unseen"; why: string };
+
 interface Train {
   done: Promise<void>;
   attempt: Attempt | undefined;
@@ -27,6 +30,8 @@ const MAX_WHY_CHARS = 1_000;
 /** Turns of one attempt that may end by trouble of ours. */
 const MAX_TURNS = 3;
 const TURN_PAUSE_MS = 1_000;
+/** Looks in a row that fail, before a person is asked. */
+const MAX_LOOKS = 4;
 
 export class Trains {
   readonly #kit: Kit;
@@ -35,7 +40,9 @@ export class Trains {
   readonly #had = new Set<string>();
   /** Turns that met trouble of ours and are to be taken again. */
   readonly #turns = new Map<string, number>();
-  /** Runs whose branch somebody else moved: what was found. */
+  /** Looks at a branch that failed in a row. */
+  readonly #unseen = new Map<string, number>();
+  /** Runs whose branch somebody else moved, or could not be looked at: what was found. */
   readonly halted = new Map<string, string>();
 
   /** Takes over a landing that the state has forgotten (attempts.ts). */
@@ -88,8 +95,11 @@ export class Trains {
   }
 
   /** What a look at the branch asks for. */
-  async #act(run: string, answer: ReconcileAnswer): Promise<void> {
-    if (answer.kind === "foreign") await this.#halt(run, answer.why);
+  async #act(run: string, answer: Looked): Promise<void> {
+    if (answer.kind === "unseen") {
+      this.halted.set(run, answer.why);
+      this.#kit.log.warn("the run waits until its branch was looked at", { run, why: answer.why });
+    } else if (answer.kind === "foreign") await this.#halt(run, answer.why);
     else if (answer.kind === "forgotten" && !this.#recovering.has(run)) this.#takeOver(run, answer.landing);
   }
 
@@ -115,12 +125,17 @@ export class Trains {
       );
   }
 
-  async #look(run: string): Promise<ReconcileAnswer> {
+  async #look(run: string): Promise<Looked> {
     try {
-      return await reconcileRun(this.#kit, run);
+      const answer = await reconcileRun(this.#kit, run);
+      this.#unseen.delete(run);
+      return answer;
     } catch (error) {
       if (isAway(error)) throw error;
-      return { kind: "foreign", why: `the integration branch cannot be looked at: ${String(error)}` };
+      const why = `the integration branch cannot be looked at: ${String(error)}`;
+      const looks = (this.#unseen.get(run) ?? 0) + 1;
+      this.#unseen.set(run, looks);
+      return { kind: looks < MAX_LOOKS ? "unseen" : "foreign", why };
     }
   }
 

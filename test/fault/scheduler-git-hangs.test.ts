@@ -70,3 +70,25 @@ test("a git call that is stopped: typed, its whole group is gone, and none is st
   assert.equal(isAlive(Number(readFileSync(join(dir, "pid"), "utf8"))), false);
   await assert.rejects(git(["version"], { signal: stop.signal }), (error) => isCode(error, "GIT_STOPPED"));
 });
+
+test("issue 3.1: git is killed while the branch is looked at: looked at again, nobody is asked, and the run ends", async (t) => {
+  const world = makeWorld(t);
+  const { W } = world;
+  const real = world.sh("command -v git").trim();
+  mkdirSync(join(W, "path"));
+  // The second and third time that the scheduler asks for the branch.
+  const wrapper = `#!/bin/bash
+if [[ " $* " == *" rev-parse "*" refs/heads/busbar/r "* ]] && tr '\\0' ' ' < /proc/$PPID/cmdline | grep -q scheduler/main.js; then
+  echo >> "${W}/asked"
+  case $(wc -l < "${W}/asked") in 2|3) kill -KILL $$ ;; esac
+fi
+exec "${real}" "$@"
+`;
+  writeFileSync(join(W, "path", "git"), wrapper, { mode: 0o755 });
+  world.env.PATH = `${join(W, "path")}:${world.env.PATH}`;
+  const ran = await world.run([{ id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"] }]);
+  assert.equal(ran.code, 0, ran.out + ran.err);
+  const log = world.sh("cat state/*/logs/scheduler.log");
+  assert.match(log, /the run waits until its branch was looked at.*SIGKILL/);
+  assert.doesNotMatch(log, /the run is paused/);
+});
