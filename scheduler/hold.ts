@@ -4,8 +4,9 @@
 // 1. A step fails by an error that such a disk gives, or by git, which says it in words of its own.
 // 2. The places that we write to are looked at: facts decide. When they can be written, the step is simply done again, a
 //    few times; then the error is what it is.
-// 3. Else it is said once, with the place and what to do, and looked at until it can be written. Then the step is done
-//    again. Cancelling, or the end of the scheduler, ends the wait.
+// 3. Else it is said once, with the place and what to do, in the log and to the bus, which shows it to people (`held` in the
+//    task's state); and looked at until it can be written. Then the bus is told that it goes on, and the step is done
+//    again. Cancelling, or the end of the scheduler, ends the wait; the next scheduler takes back what this one had told.
 
 import { constants } from "node:fs";
 import { access, writeFile } from "node:fs/promises";
@@ -16,6 +17,7 @@ import { faultPoint } from "../schemas/fault-points.ts";
 import type { Control } from "./control.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { withScratch } from "./scratch.ts";
+import { whileAway } from "./settle.ts";
 import { DISK_GONE_BYTES, lookAtMachine } from "./trouble.ts";
 
 const LOOK_MS = 1_000;
@@ -25,15 +27,14 @@ const MAX_REPEATS = 3;
 const PROBE_BYTES = 64 * 1024;
 const UNWRITABLE = new Set(["ENOSPC", "EDQUOT", "EROFS", "EFBIG", "EACCES", "EPERM"]);
 
-type Places = Pick<Kit, "stateDir" | "log"> & { control: Pick<Control, "gitDir" | "objectDir"> };
+type Places = Pick<Kit, "stateDir"> & { control: Pick<Control, "gitDir" | "objectDir"> };
+type Holder = Places & Pick<Kit, "log" | "bus" | "mirror">;
+type Waiting = Pick<Attempt, "ref" | "abort">;
 
 /** Does `deed`, and again as long as what it needs cannot be written. */
-export async function whileUnwritable<T>(
-  kit: Places,
-  attempt: Pick<Attempt, "ref" | "abort">,
-  deed: () => Promise<T>,
-): Promise<T> {
+export async function whileUnwritable<T>(kit: Holder, attempt: Waiting, deed: () => Promise<T>): Promise<T> {
   const { signal } = attempt.abort;
+  await letGoOn(kit, attempt);
   for (let repeats = 0; ; ) {
     try {
       return await deed();
@@ -47,21 +48,39 @@ export async function whileUnwritable<T>(
 }
 
 /** False: all that we write to can be written. Else fulfilled once it can; rejects when the attempt is stopped. */
-export async function waitedForRoom(
-  kit: Places,
-  { ref, abort }: Pick<Attempt, "ref" | "abort">,
-): Promise<boolean> {
+export async function waitedForRoom(kit: Holder, attempt: Waiting): Promise<boolean> {
+  const { ref, abort } = attempt;
   const why = await unwritable(kit);
   if (why === undefined) return false;
   kit.log.error("an attempt waits until its work can be written down", { ...ref, why });
-  await untilWritable(kit, abort.signal);
+  let told = false;
+  do {
+    // Where the state lies on that disk the bus cannot take it, and says so itself.
+    told ||= await tell(kit, ref, why).catch(() => false);
+    await delay(LOOK_MS, undefined, { signal: abort.signal });
+  } while ((await unwritable(kit)) !== undefined);
   kit.log.info("its work can be written down again", { ...ref });
+  if (told) await whileAway(kit, attempt, () => tell(kit, ref, null));
   return true;
 }
 
-async function untilWritable(kit: Places, signal: AbortSignal): Promise<void> {
-  do await delay(LOOK_MS, undefined, { signal });
-  while ((await unwritable(kit)) !== undefined);
+/** Work that an earlier scheduler held goes on. */
+export async function letGoOn(kit: Pick<Kit, "bus" | "mirror" | "log">, attempt: Waiting): Promise<void> {
+  const { ref } = attempt;
+  const state = kit.mirror.task(ref.run, ref.task)?.state;
+  if (state?.name !== "running" && state?.name !== "passed") return;
+  if (state.held && state.attempt === ref.attempt) await whileAway(kit, attempt, () => tell(kit, ref, null));
+}
+
+/** True: the bus knows it, or knows that the attempt is over. */
+async function tell({ bus }: Pick<Kit, "bus">, ref: Attempt["ref"], why: string | null): Promise<boolean> {
+  try {
+    faultPoint("scheduler.hold.before-tell");
+    await bus.call("hold_attempt", { ...ref, why });
+  } catch (error) {
+    if (!isCode(error, "FENCED", "ILLEGAL_MOVE", "NO_SUCH_TASK", "NO_SUCH_RUN")) throw error;
+  }
+  return true;
 }
 
 function mayBeTheDisk(error: unknown): boolean {
@@ -71,10 +90,10 @@ function mayBeTheDisk(error: unknown): boolean {
 }
 
 /** What cannot be written, why, and what to do; undefined when all can be. */
-async function unwritable({ control, stateDir }: Omit<Places, "log">): Promise<string | undefined> {
+async function unwritable({ control, stateDir }: Places): Promise<string | undefined> {
   for (const dir of [stateDir, control.objectDir]) {
     const { free, inodes } = await lookAtMachine(dir);
-    if (free < DISK_GONE_BYTES) return `the disk of ${dir} is full (${free} bytes are free): make room there`;
+    if (free < DISK_GONE_BYTES) return `the disk of ${dir} is full: make room there`;
     if (inodes === 0) return `the disk of ${dir} has no inode left: remove files there`;
   }
   try {

@@ -210,6 +210,11 @@ function stateAfter(state: TaskState, event: TaskEvent, ts: string): TaskState {
       const { doubt: _, ...rest } = state;
       return event.doubt ? { ...rest, doubt: { ...event.doubt, since: ts } } : rest;
     }
+    case "task.held": {
+      if (state.name !== "running" && state.name !== "passed") return state;
+      const { held: _, ...rest } = state;
+      return event.held ? { ...rest, held: { ...event.held, since: ts } } : rest;
+    }
     case "task.files_requested":
       return state.name === "running"
         ? { ...state, wants: { paths: event.paths, reason: event.reason } }

@@ -7,7 +7,7 @@ import { attemptLabel, candidateRef, integrationBranch, integrationRef } from ".
 import type { Task } from "../schemas/task.ts";
 import { claimedBefore } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
-import { waitedForRoom } from "./hold.ts";
+import { letGoOn, waitedForRoom } from "./hold.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
 import { DETACH } from "./processes.ts";
@@ -223,6 +223,7 @@ export class Trains {
   async #turn(passenger: Passenger): Promise<boolean> {
     const { kit, attempt, run } = passenger;
     try {
+      await letGoOn(kit, attempt);
       const landed = await landOne(passenger).catch(
         (error: unknown) => ({ kind: "trouble", error }) as const,
       );

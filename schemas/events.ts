@@ -37,6 +37,8 @@ export type TaskEvent =
   | { type: "task.lease"; attempt: number; lease_until: string; usage?: AttemptRecord["usage"] }
   /** Nobody can say whether the shim works; null: that is over. */
   | { type: "task.doubt"; attempt: number; doubt: { pid: number; why: string } | null }
+  /** Its work waits until it can be written down; null: it goes on. */
+  | { type: "task.held"; attempt: number; held: { why: string } | null }
   | { type: "task.progress"; attempt: number; status: string; message: string; percent?: number }
   | { type: "task.files_requested"; attempt: number; paths: string[]; reason: string }
   | { type: "task.publish_requested"; attempt: number }

@@ -154,6 +154,7 @@ export const FAULT_POINTS = [
   "scheduler.harvest.before-name-tips",
   "scheduler.harvest.before-pack",
   "scheduler.hold.before-probe",
+  "scheduler.hold.before-tell",
   "scheduler.homes.before-git-config",
   "scheduler.homes.before-make",
   "scheduler.identity.before-remove",

@@ -42,6 +42,9 @@ const OfTask = { run: Id, task: Id };
 const OfAttempt = { ...OfTask, attempt: z.int().positive() };
 const Text = z.string().max(16_384);
 
+/** What the scheduler says, and may say again. */
+const TOLD = { roles: ["scheduler"], idempotent: true, reads: false } as const;
+
 export const METHODS = {
   // --- any, also before hello
   ping: method<Ping>()({ roles: "any", params: z.looseObject({}), idempotent: true, reads: true }),
@@ -145,7 +148,7 @@ export const METHODS = {
 
   // --- scheduler
   register_worker: method<WorkerAnswer>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({
       worker: Id,
       host: z.string().max(200),
@@ -153,11 +156,9 @@ export const METHODS = {
       start_time: z.string().max(80),
       slots: z.int().positive(),
     }),
-    idempotent: true,
-    reads: false,
   }),
   claim: method<ClaimAnswer>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({
       ...OfTask,
       state_version: z.int(),
@@ -168,12 +169,10 @@ export const METHODS = {
       /** To prove a landing anew that the state has forgotten: no back-off is waited for. */
       recovers: Oid.exactOptional(),
     }),
-    idempotent: true,
-    reads: false,
   }),
   /** Says the phase and renews the lease. With a `doubt` about the shim (null: none any more) nothing is renewed. */
   attempt_update: method<{ state_version: number; lease_until: string }>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({
       ...OfAttempt,
       phase: Phase.optional(),
@@ -182,11 +181,14 @@ export const METHODS = {
         .nullable()
         .exactOptional(),
     }),
-    idempotent: true,
-    reads: false,
+  }),
+  /** The work of an attempt waits for a disk that cannot be written, or (null) goes on. */
+  hold_attempt: method<{ state_version: number }>()({
+    ...TOLD,
+    params: z.strictObject({ ...OfAttempt, why: z.string().min(1).max(8192).nullable() }),
   }),
   publish_snapshot: method<{ version: number; inputs_changed: string[] }>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({
       ...OfAttempt,
       base: Oid,
@@ -196,18 +198,14 @@ export const METHODS = {
         z.strictObject({ path: z.string(), mode: z.string().nullable(), oid: Oid.nullable() }),
       ),
     }),
-    idempotent: true,
-    reads: false,
   }),
   record_verdict: method<{ state_version: number }>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({ ...OfAttempt, verdict: Verdict }),
-    idempotent: true,
-    reads: false,
   }),
   /** Ends the attempt's work; the bus decides what follows (retrying, blocked, review, passed). */
   settle_attempt: method<{ state: (typeof STATES)[number]; state_version: number }>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({
       ...OfAttempt,
       result: z.union([
@@ -216,15 +214,13 @@ export const METHODS = {
         z.strictObject({ kind: z.literal("failed"), cause: Cause, evidence: Evidence }),
       ]),
     }),
-    idempotent: true,
-    reads: false,
   }),
   /**
    * The branch was moved from `old_head` to `commit`. A second report of the same landing is accepted. `recovered`: the
    * running attempt has proven anew what that attempt of a lost state had landed.
    */
   land: method<{ state_version: number; ready: string[] }>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({
       ...OfAttempt,
       old_head: Oid,
@@ -232,12 +228,10 @@ export const METHODS = {
       tree: Oid,
       recovered: z.int().positive().exactOptional(),
     }),
-    idempotent: true,
-    reads: false,
   }),
   /** What became of the branch that the run was to be brought into (`into`). The same again is one event. */
   report_into: method<{ recorded: boolean }>()({
-    roles: ["scheduler"],
+    ...TOLD,
     params: z.strictObject({
       run: Id,
       branch: z.string().min(1).max(1_000),
@@ -245,8 +239,6 @@ export const METHODS = {
       moved: z.boolean(),
       why: Text.default(""),
     }),
-    idempotent: true,
-    reads: false,
   }),
   /** Paths of what landed since `base` that the attempt had read or changed itself, and all tasks landed since. */
   inputs_changed: method<{ paths: string[]; landed_since: string[] }>()({

@@ -233,6 +233,12 @@ export interface Doubt {
   since: string;
 }
 
+/** Its work is done but cannot be written down: where, why, and what to do. It goes on by itself when that is mended. */
+export interface Held {
+  why: string;
+  since: string;
+}
+
 /** Each state carries only the facts true in it. Times are ISO 8601, UTC. */
 export type TaskState =
   | { name: "pending"; waits_for: string[] }
@@ -250,6 +256,7 @@ export type TaskState =
       wants?: { paths: string[]; reason: string };
       /** Nobody can say whether its shim works. It is left alone; without a sign of life it is lost at `lease_until`. */
       doubt?: Doubt;
+      held?: Held;
     }
   | {
       name: "passed";
@@ -259,6 +266,8 @@ export type TaskState =
       base: string;
       /** The landed commit, once the branch holds it; null for `no_changes: ok`. */
       merged: { commit: string | null; at: string } | null;
+      /** Its landing cannot be written down; never beside `merged`. */
+      held?: Held;
     }
   | { name: "failed"; attempt: number; since: string; cause: Cause; evidence: Evidence }
   | { name: "retrying"; attempts: number; not_before: string; cause: Cause; evidence: Evidence }

@@ -3,7 +3,13 @@
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Random } from "../../schemas/ports.ts";
 import type { Handlers } from "../dispatch.ts";
-import { attemptUpdate, claim, publishSnapshot, recordVerdict } from "../state/decide-attempt.ts";
+import {
+  attemptUpdate,
+  claim,
+  holdAttempt,
+  publishSnapshot,
+  recordVerdict,
+} from "../state/decide-attempt.ts";
 import { reportInto } from "../state/decide-run.ts";
 import { land, settle } from "../state/decide-settle.ts";
 import { inputsChanged } from "../state/inputs.ts";
@@ -31,6 +37,7 @@ export function schedulerHandlers(deps: Deps): Handlers {
       const answer = store.change(ctx, (d) => attemptUpdate(d, p, leaseMs));
       return p.doubt ? await answer : await lives(p, "worker", answer);
     },
+    hold_attempt: (ctx, p) => store.change(ctx, (d) => holdAttempt(d, p)),
     publish_snapshot: (ctx, p) => store.change(ctx, (d) => publishSnapshot(d, p)),
     record_verdict: (ctx, p) => store.change(ctx, (d) => recordVerdict(d, p)),
     settle_attempt: (ctx, p) => store.change(ctx, (d) => settle(d, p, random)),

@@ -98,6 +98,17 @@ function doubt(d: Draft, task: Task, said: { pid: number; why: string } | null):
   d.emitTask(task, { type: "task.doubt", attempt: s.attempt, doubt: said });
 }
 
+/** The attempt's work, or its landing, waits for a disk; null: it goes on. The same again is one event. */
+export function holdAttempt(d: Draft, p: Parsed<"hold_attempt">): Result<"hold_attempt"> {
+  const task = d.mustTask(p.run, p.task);
+  newestAttempt(task, p.attempt);
+  const s = task.state;
+  if (s.name !== "running" && (s.name !== "passed" || s.merged !== null)) throw over(task, p.attempt);
+  if (s.held?.why === (p.why ?? undefined)) return { state_version: task.state_version };
+  const held = p.why === null ? null : { why: p.why };
+  return { state_version: d.emitTask(task, { type: "task.held", attempt: p.attempt, held }).state_version };
+}
+
 export interface Alive {
   lease_until: string;
   /** Why the process should end at once: its task was cancelled. */

@@ -32,6 +32,7 @@ export const LEGAL_FROM: Record<EventType, readonly StateName[]> = {
   "task.phase": ["running"],
   "task.lease": ["running"],
   "task.doubt": ["running"],
+  "task.held": ["running", "passed"],
   "task.progress": ["running"],
   "task.files_requested": ["running"],
   "task.publish_requested": ["running"],
@@ -109,6 +110,8 @@ function change(task: Task, event: TaskEvent, at: string): Change {
       };
     case "task.doubt":
       return doubted(task, event, at);
+    case "task.held":
+      return held(task, event, at);
     case "task.progress": {
       const { status, message, percent } = event;
       const progress = { status, message, at, ...(percent !== undefined && { percent }) };
@@ -129,8 +132,10 @@ function change(task: Task, event: TaskEvent, at: string): Change {
       const state: TaskState = { name: "passed", attempt, since: at, snapshot, base, merged: null };
       return { state, ...onAttempt(task, { ended: at, result: "passed" }) };
     }
-    case "task.landed":
-      return { state: { ...unmerged(task, event), merged: { commit: event.commit, at } } };
+    case "task.landed": {
+      const { held: _, ...state } = unmerged(task, event);
+      return { state: { ...state, merged: { commit: event.commit, at } } };
+    }
     case "task.failed":
       if (s.name === "passed") unmerged(task, event);
       return failed(task, event.cause, event.evidence, at);
@@ -209,6 +214,13 @@ function doubted(task: Task, event: Extract<TaskEvent, { type: "task.doubt" }>, 
   if (task.state.name !== "running") throw illegal(task, event);
   const { doubt: _, ...state } = task.state;
   return { state: event.doubt ? { ...state, doubt: { ...event.doubt, since: at } } : state };
+}
+
+function held(task: Task, event: Extract<TaskEvent, { type: "task.held" }>, at: string): Change {
+  const now = task.state.name === "passed" ? unmerged(task, event) : task.state;
+  if (now.name !== "running" && now.name !== "passed") throw illegal(task, event);
+  const { held: _, ...state } = now;
+  return { state: event.held ? { ...state, held: { ...event.held, since: at } } : state };
 }
 
 function filesGranted(task: Task, paths: readonly string[]): Change {

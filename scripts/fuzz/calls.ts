@@ -153,6 +153,7 @@ export const CALLS: { readonly [M in MethodName]: Make } = {
     workspace: f.workspace,
   }),
   attempt_update: (r, f) => ({ ...ofAttempt(r, f), ...some(r, "phase", r.pick(Phase.options)) }),
+  hold_attempt: (r, f) => ({ ...ofAttempt(r, f), why: r.pick([text(r), null]) }),
   publish_snapshot: (r, f) => ({
     ...ofAttempt(r, f),
     base: f.base,

@@ -29,6 +29,7 @@ const OF_AN_ATTEMPT: { [M in MethodName]?: Params<M> } = {
   heartbeat: { kind: "agent", usage: { rss: 1, cpu_ms: 1, processes: 1 } },
   complete: { outcome: outcomeOf(FIRST) },
   attempt_update: { ...FIRST, phase: "prove" },
+  hold_attempt: { ...FIRST, why: "the disk is full" },
   publish_snapshot: { ...FIRST, base: BASE, commit: oid(1), tree: oid(2), changed },
   record_verdict: { ...FIRST, verdict: { ...verdict, duration_ms: 1, command: "c" } },
   settle_attempt: { ...FIRST, result: { kind: "passed", snapshot, base: BASE } },

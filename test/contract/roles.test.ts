@@ -24,6 +24,7 @@ const PARAMS: Partial<Record<MethodName, unknown>> = {
   register_worker: { worker: "w", host: "h", pid: 2, start_time: "1", slots: 1 },
   claim: { run: "r", task: "t", state_version: 1, worker: "w", base: OID, workspace: "/w" },
   attempt_update: ATTEMPT,
+  hold_attempt: { ...ATTEMPT, why: null },
   publish_snapshot: { ...ATTEMPT, base: OID, commit: OID, tree: OID, changed: [] },
   record_verdict: {
     ...ATTEMPT,

@@ -11,19 +11,22 @@ import { dropDisk, readOnly, smallDisk } from "../helpers/small-disk.ts";
 import { until } from "../helpers/wait.ts";
 import { endWorld, fillWorld, makeWorld, newWorld, type PlanTask, type World } from "../helpers/world.ts";
 
-/** A world whose state lies on a small disk; undefined where none can be made. */
-function smallWorld(t: TestContext, size: string): World | undefined {
+/** A world of which `place` lies on a small disk; undefined where none can be made. */
+function smallWorld(t: TestContext, size: string, place = "state"): World | undefined {
   const world = newWorld();
-  const state = join(world.W, "state");
-  const there = smallDisk(t, state, size);
+  const dir = join(world.W, place);
+  let there = false;
   t.after(async () => {
-    if (there) rmSync(join(state, "ballast"), { force: true });
+    if (there) rmSync(join(dir, "ballast"), { force: true });
     await endWorld(world, true).finally(() => {
-      if (there) dropDisk(state);
+      if (there) dropDisk(dir);
       rmSync(world.W, { recursive: true, force: true, maxRetries: 5 });
     });
   });
   fillWorld(world);
+  if (existsSync(dir)) world.sh(`cp -a "${dir}" before`);
+  there = smallDisk(t, dir, size);
+  if (there && existsSync(join(world.W, "before"))) world.sh(`cp -a before/. "${dir}" && rm -rf before`);
   return there ? world : undefined;
 }
 
@@ -109,6 +112,21 @@ test("case 70 disk-full: somebody else fills the disk under running agents: thei
   await assertInvariants(world, "r");
 });
 
+/** Why task a is held, as `busctl tasks --json` has it. */
+async function heldOf(world: World): Promise<string | undefined> {
+  const { out } = await world.busctl(["tasks", "--task", "a", "--json"]);
+  return (JSON.parse(out) as { held: { why: string } | null }).held?.why;
+}
+
+/** It is held, which log, bus and all screens say. */
+async function saidHeld(world: World, why: RegExp): Promise<void> {
+  await until("the bus knows that it is held", async () => (await heldOf(world)) !== undefined);
+  assert.match((await heldOf(world)) ?? "", why);
+  const screen = async (...words: string[]) => (await world.busctl(words)).out.replace(/\s+/g, " ");
+  assert.match(await screen("tasks"), /waits since .* until its work can/);
+  assert.match(await screen("tasks", "--task", "a"), /until its work can be written down: .* by itself/);
+}
+
 /** The object store is read-only from the moment when task a waits for W/go; it lands when it can be written again. */
 async function objectsClosed(t: TestContext, task: (world: World) => Partial<PlanTask>): Promise<void> {
   const world = makeWorld(t);
@@ -122,6 +140,7 @@ async function objectsClosed(t: TestContext, task: (world: World) => Partial<Pla
     writeFileSync(join(world.W, "go"), "");
     await until("it is said", () => log().includes("waits until its work can be written down"), 60_000);
     assert.match(log(), /objects cannot be written \(EROFS\): make it writable/);
+    await saidHeld(world, /objects cannot be written \(EROFS\): make it writable/);
     assert.equal((await world.state("r")).tasks.get("a")?.attempts.length, 1);
     assert.deepEqual((await world.state("r")).run.landed, []);
   } finally {
@@ -129,6 +148,7 @@ async function objectsClosed(t: TestContext, task: (world: World) => Partial<Pla
   }
   await through(world, "r");
   await ofOneTry(world, ["a"]);
+  assert.equal(await heldOf(world), undefined);
   assert.equal(log().split("waits until its work can be written down").length, 2, "said once");
   await assertInvariants(world, "r");
 }
@@ -141,6 +161,28 @@ test("case 70: objects cannot be written when proven work lands: the turn waits 
     command: "echo a > a.txt",
     acceptance: [`${waiting(world)} a`],
   })));
+
+test("case 70 disk-full: the disk of the repository fills up: the work is held, people see why, and it lands", async (t) => {
+  const world = smallWorld(t, "16m", "repo/.git/objects");
+  if (!world) return;
+  const objects = join(world.repo, ".git", "objects");
+  const agent = world.agent(
+    "big",
+    'head -c 6000000 /dev/urandom > a.bin; : > "$W/began-a"; until [ -e "$W/go" ]; do sleep 0.1; done',
+  );
+  const plan = world.plan([{ id: "a", command: agent, allowed_files: ["a.bin"] }]);
+  assert.equal((await world.busctl(["run", plan, "--detach"])).code, 0);
+  await begun(world, ["a"]);
+  world.sh(`cat /dev/zero > "${objects}/ballast" 2> /dev/null || true; : > go`);
+  await saidHeld(world, /the disk of .*objects is full: make room there/);
+  const { pid } = world.endpoint();
+  rmSync(join(objects, "ballast"));
+  await through(world, "r");
+  await ofOneTry(world, ["a"]);
+  assert.equal(await heldOf(world), undefined);
+  assert.equal(world.endpoint().pid, pid, "the same bus");
+  await assertInvariants(world, "r");
+});
 
 test("case 70: a claim that cannot be noted is given back at once, not when its lease ends", async (t) => {
   const world = makeWorld(t);

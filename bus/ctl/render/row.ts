@@ -2,7 +2,7 @@
 // A display model only: the final word (exit code, end table) comes from the bus (`get_run`).
 
 import type { AnyEvent, JournalRecord } from "../../../schemas/events.ts";
-import type { Doubt, Need, Task } from "../../../schemas/task.ts";
+import type { Doubt, Held, Need, Task } from "../../../schemas/task.ts";
 import type { Shown } from "./palette.ts";
 import { clockTime, millis } from "./time.ts";
 
@@ -53,12 +53,16 @@ export function rowOf(task: Task): Row {
         ...row,
         attempt: state.attempt,
         detail: state.phase,
-        note: state.doubt ? doubtNote(state.doubt, state.lease_until) : progressNote(last?.progress),
+        note: state.held
+          ? heldNote(state.held)
+          : state.doubt
+            ? doubtNote(state.doubt, state.lease_until)
+            : progressNote(last?.progress),
       };
     case "passed":
       return state.merged
         ? { ...row, since: millis(state.merged.at), note: state.merged.commit?.slice(0, 10) ?? "no change" }
-        : row;
+        : { ...row, note: state.held ? heldNote(state.held) : "" };
     case "failed":
     case "retrying":
       return { ...row, detail: state.cause, note: state.evidence.summary };
@@ -100,6 +104,11 @@ export function doubtNote({ pid, why, since }: Doubt, leaseUntil: string): strin
   return `unknown since ${from}: ${shimWords(pid)} ${why}; without a sign of life lost at ${until}`;
 }
 
+/** Where it waits, what to do, and that nothing else has to be done. */
+function heldNote({ why, since }: Held): string {
+  return `waits since ${clockTime(millis(since))} until its work can be written down: ${why}; then it goes on by itself`;
+}
+
 function shimWords(pid: number): string {
   return pid > 0 ? `its shim (pid ${pid}):` : "its shim:";
 }
@@ -139,6 +148,8 @@ export function changeBy(event: AnyEvent): Partial<Row> | undefined {
       const { doubt } = event;
       return { note: doubt ? `unknown whether it works: ${shimWords(doubt.pid)} ${doubt.why}` : "" };
     }
+    case "task.held":
+      return { note: event.held ? `waits until its work can be written down: ${event.held.why}` : "" };
     case "task.passed":
       return { shown: "landing", attempt: event.attempt };
     case "task.landed":
@@ -173,6 +184,7 @@ const LOUD: ReadonlySet<AnyEvent["type"]> = new Set([
   "task.claimed",
   "task.phase",
   "task.doubt",
+  "task.held",
   "task.passed",
   "task.landed",
   "task.failed",

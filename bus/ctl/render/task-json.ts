@@ -19,6 +19,7 @@ export function taskJson(task: Task) {
     attempts: task.attempts.length,
     phase: state.name === "running" ? state.phase : null,
     doubt: state.name === "running" ? (state.doubt ?? null) : null,
+    held: state.name === "running" || state.name === "passed" ? (state.held ?? null) : null,
     cause:
       state.name === "failed" || state.name === "retrying"
         ? state.cause
