@@ -107,7 +107,7 @@ export function overlap(a: readonly string[], b: readonly string[]): [string, st
   return undefined;
 }
 
-/** Whether the pattern covers practically everything: `**`, `**\/*`, `*\/**
+/**
  * A pattern that meets every other one (it covers the whole tree, or begins with `**`). Such tasks are not kept apart
  * by the scheduler: all would run one by one. What they do to the same file is found at landing.
  */
@@ -115,7 +115,7 @@ export function meetsEverything(pattern: string): boolean {
   return isTreeWide(pattern) || /^[./]*\*\*/.test(pattern);
 }
 
-/**`, `**\/*.*`. */
+/** Whether the pattern covers practically everything: two stars as a part, and nothing else but stars and dots. */
 export function isTreeWide(pattern: string): boolean {
   if (globFault(pattern) !== undefined) return false;
   return read(pattern).some(

@@ -7,6 +7,7 @@ import type { BaseIndex } from "./base-index.ts";
 import type { DraftPart, DraftTask, PlanDraft } from "./draft.ts";
 import { didYouMean } from "./nearest.ts";
 import type { Place, Problems } from "./nodes.ts";
+import { insideGit, patternSlip } from "./pattern-slip.ts";
 
 export interface LintContext {
   draft: PlanDraft;
@@ -59,38 +60,42 @@ function profileKey(use: string): string {
   return /^[A-Za-z][A-Za-z0-9_-]*$/.test(use) ? use : "mine";
 }
 
-/** Faults of patterns, in a list of the plan or of a task. True when all are sound. */
+/** Faults and slips of patterns, in a list of the plan or of a task. */
 export function checkPatternList(
   patterns: readonly string[],
   where: (index: number) => Place,
-  context: LintContext,
+  { base, problems }: LintContext,
   task?: string,
-): boolean {
-  const exists = (path: string): boolean => context.base?.exists(path) ?? false;
-  let sound = true;
+): void {
+  const exists = (path: string): boolean => base?.exists(path) ?? false;
   patterns.forEach((pattern, i) => {
     const why = globFault(pattern, exists);
-    if (why === undefined) return;
-    sound = false;
+    if (why === undefined) {
+      const slip = patternSlip(pattern, base?.matchesSomething(pattern) ?? false);
+      const message = `the pattern ${showId(pattern)} ${slip?.what}`;
+      if (slip) problems.warn("outside", where(i), message, { hint: slip.hint, task });
+      return;
+    }
     const hint = pattern.includes("\\") ? `write ${showId(pattern.replaceAll("\\", "/"))}` : undefined;
-    context.problems.error("bad_pattern", where(i), `the pattern ${showId(pattern)} ${why}`, { hint, task });
+    problems.error("bad_pattern", where(i), `the pattern ${showId(pattern)} ${why}`, { hint, task });
   });
-  return sound;
 }
 
 function checkPatterns(task: DraftTask, context: LintContext): void {
   for (const key of ["allowed_files", "forbidden_files"] as const)
     checkPatternList(task.spec[key], (i) => task.where(key, i), context, task.spec.id);
-  if (!context.base) return;
   task.spec.allowed_files.forEach((pattern, i) => {
-    checkMatch(task, pattern, i, context);
+    if (insideGit(pattern)) {
+      const message = `${showId(pattern)} lies in a git directory: nothing there is ever captured`;
+      context.problems.error("bad_pattern", task.where("allowed_files", i), message, { task: task.spec.id });
+    } else checkMatch(task, pattern, i, context);
   });
 }
 
 /** A pattern that covers nothing of the base is often a slip; a path of a new file is not. */
 function checkMatch(task: DraftTask, pattern: string, index: number, { base, problems }: LintContext): void {
   if (!base || globFault(pattern, (path) => base.exists(path)) !== undefined) return;
-  if (base.matchesSomething(pattern)) return;
+  if (base.matchesSomething(pattern) || patternSlip(pattern, false)) return;
   const literal = literalPath(pattern);
   const wanted = literal ?? fixedPrefix(pattern);
   // One edit in five characters is a slip of the hand; `a.txt` beside `f.txt` is a new file.

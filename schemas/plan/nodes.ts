@@ -38,6 +38,7 @@ export const PROBLEM_CODES = [
   "unknown_dependency",
   "cycle",
   "bad_pattern",
+  "outside",
   "scope",
   "no_gate",
   "agent",

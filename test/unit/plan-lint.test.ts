@@ -341,3 +341,37 @@ tasks:
     ["unknown_key", "unknown_key", "unknown_key", "unknown_key"],
   );
 });
+
+test("S2: patterns that lead out of the repository or into a git directory are named with their line, in every list", () => {
+  const lineOnly = (line: string) => line.replace(/ \(.*/, "").replace(/(p\.yaml:\d):\d+/, "$1");
+  const plan = (allowed: string, more = "") =>
+    `protect: [/etc/hosts]\n${more}tasks:\n- id: a\n  command: "true"\n  acceptance: ["true"]\n  forbidden_files: ["$HOME/x"]\n  allowed_files: [${allowed}]`;
+  const { errors, warnings } = check(
+    plan('/etc/passwd, "~/x", "~ann/**", ../x, .git/config, src/.GIT, /src, "$D/a"'),
+    {
+      files: ["src/a.ts"],
+    },
+  );
+  assert.deepEqual(errors.map(lineOnly), [
+    `bad_pattern p.yaml:7 the pattern "../x" holds '..'; patterns start at the top of the repository`,
+    'bad_pattern p.yaml:7 ".git/config" lies in a git directory: nothing there is ever captured',
+    'bad_pattern p.yaml:7 "src/.GIT" lies in a git directory: nothing there is ever captured',
+  ]);
+  assert.deepEqual(warnings.filter((line) => line.startsWith("outside")).map(lineOnly), [
+    'outside p.yaml:1 the pattern "/etc/hosts" is read from the top of the repository, as "etc/hosts"',
+    'outside p.yaml:7 the pattern "/etc/passwd" is read from the top of the repository, as "etc/passwd"',
+    'outside p.yaml:7 the pattern "~/x" begins with "~", which is read letter by letter',
+    'outside p.yaml:7 the pattern "~ann/**" begins with "~ann", which is read letter by letter',
+    'outside p.yaml:7 the pattern "$D/a" begins with "$D", which is read letter by letter',
+    'outside p.yaml:6 the pattern "$HOME/x" begins with "$HOME", which is read letter by letter',
+  ]);
+  assert.equal(
+    warnings.some((line) => line.startsWith("matches_nothing")),
+    false,
+    "said once",
+  );
+  const there = check(plan('"~/x", /src/a.ts, .github/x'), {
+    files: ["~/x", "src/a.ts", ".github/y", "$HOME/x", "etc/hosts"],
+  });
+  assert.deepEqual([...there.errors, ...there.warnings], []);
+});
