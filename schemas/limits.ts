@@ -119,6 +119,8 @@ export const MAX_ALLOWED_FILE_BYTES = 1024 * 1024 * 1024;
 export const MAX_CAPTURED_BYTES = 2 * 1024 * 1024 * 1024;
 /** No git call of ours runs longer; a checkout of a large repository may take minutes. */
 export const GIT_TIMEOUT_MS = 120_000;
+/** How long `busctl` lets git look for what a checkout holds uncommitted; a note is not worth more waiting. */
+export const CHECKOUT_LOOK_MS = 5_000;
 /** A git that is ended removes its locks and temporary files after TERM; then it is killed. */
 export const GIT_GRACE_MS = 500;
 

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import { makeWorld } from "../helpers/world.ts";
 
@@ -68,4 +70,25 @@ test("issue 2.6: a second run says that the first one's branch is not in its bas
   assert.doesNotMatch(from.err, /busbar\/r is not in/);
   w.git("merge", "-q", "--ff-only", "busbar/third");
   assert.doesNotMatch((await w.busctl(["plan", plan])).out, /is not in main/);
+});
+
+test("issue 2.6: plan and run say in one line what the checkout holds uncommitted, but for the plan itself", async (t) => {
+  const w = makeWorld(t);
+  const plan = w.plan([{ id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"] }]);
+  copyFileSync(plan, join(w.repo, "plan.yaml"));
+  const here = join(w.repo, "plan.yaml");
+  const clean = await w.busctl(["plan", here]);
+  assert.doesNotMatch(clean.out, /not committed/);
+  const [tracked = ""] = w.git("ls-files").split("\n");
+  writeFileSync(join(w.repo, tracked), "changed\n");
+  mkdirSync(join(w.repo, "new"));
+  writeFileSync(join(w.repo, "new", "b.txt"), "new\n");
+  const said = `2 files of your checkout are changed and not committed; agents start from main as committed, without that: ${tracked}, new/b.txt`;
+  const planned = await w.busctl(["plan", here]);
+  assert.equal(planned.code, 0, planned.err);
+  assert.ok(planned.out.split("\n").includes(said), planned.out);
+  const { uncommitted } = JSON.parse((await w.busctl(["plan", here, "--json"])).out);
+  assert.deepEqual(uncommitted, [tracked, "new/b.txt"]);
+  const dry = await w.busctl(["run", here, "--dry-run"]);
+  assert.ok(dry.err.split("\n").includes(`warning: ${said}`), dry.err);
 });

@@ -7,6 +7,7 @@ import { EXIT } from "../exit-codes.ts";
 import { readPlan } from "../plan-check.ts";
 import { hasErrors, planJson, problemsText } from "../plan-said.ts";
 import { wrap } from "../render/width.ts";
+import { uncommittedFiles, uncommittedNote } from "../uncommitted.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
 export async function run(ctx: Ctx, args: Args): Promise<number> {
@@ -16,13 +17,16 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   const { draft, repo } = checked;
   const unmerged =
     draft && repo ? await unmergedBranches(repo.facts.commonDir, repo.base.commit, draft.run) : [];
-  if (ctx.json) await sayJson(ctx, { ...planJson(checked), unmerged });
+  const uncommitted = repo ? await uncommittedFiles(repo.facts, checked.files) : [];
+  if (ctx.json) await sayJson(ctx, { ...planJson(checked), unmerged, uncommitted });
   else {
     await ctx.io.out(problemsText(checked, ctx.p));
     if (checked.problems.length > 0 && checked.report && !bad) await say(ctx, "");
     if (checked.report && !bad) await ctx.io.out(renderReport(checked.report, ctx.p));
-    const note = bad ? undefined : unmergedNote(unmerged, repo?.base.name ?? "");
-    if (note !== undefined) await say(ctx, ...wrap(note, ctx.io.columns()).map(ctx.p.yellow));
+    const base = repo?.base.name ?? "";
+    const notes = bad ? [] : [unmergedNote(unmerged, base), uncommittedNote(uncommitted, base)];
+    for (const note of notes)
+      if (note !== undefined) await say(ctx, ...wrap(note, ctx.io.columns()).map(ctx.p.yellow));
     if (checked.noRepo && !bad) await say(ctx, ...noRepoLines(ctx, checked.noRepo));
     if (checked.draft?.gate === "none" && !bad)
       await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));

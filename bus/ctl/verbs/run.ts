@@ -25,6 +25,7 @@ import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
 import { formerLines } from "../render/former.ts";
 import { millis, plural } from "../render/time.ts";
+import { uncommittedFiles, uncommittedNote } from "../uncommitted.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
 const SUBMIT_TRIES = 3;
@@ -41,12 +42,7 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   if (!ctx.json) ctx.io.err(problemsText(checked, ctx.p));
   if (hasErrors(checked.problems) || !checked.draft || !checked.repo) throw badPlan(checked);
   const spec = specOf(args, checked);
-  const { warnings } = await preflight(checked.repo.facts, spec.base, addTo ?? spec.run);
-  const stuck = spec.into === undefined ? undefined : await checkInto(spec.repo, spec.into, spec.base);
-  if (stuck !== undefined) warnings.push(stuck);
-  const unmerged = await unmergedBranches(spec.repo, spec.base, addTo ?? spec.run);
-  const note = unmergedNote(unmerged, spec.base_name);
-  if (note !== undefined && addTo === undefined) warnings.push(note);
+  const warnings = await warningsOf(checked, spec, addTo);
   if (!ctx.json) for (const warning of warnings) ctx.io.err(`${ctx.p.yellow("warning:")} ${warning}\n`);
   if (args.flag("dry-run")) return dryRun(ctx, checked, spec, warnings);
 
@@ -78,6 +74,22 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
       return again.started.length > 0 ? `started ${again.started.join(" and ")} again` : undefined;
     },
   });
+}
+
+/** What is told before anything starts, and stops nothing. */
+async function warningsOf(
+  { repo, files }: CheckedPlan,
+  spec: RunSpec,
+  addTo: string | undefined,
+): Promise<string[]> {
+  if (!repo) return [];
+  const run = addTo ?? spec.run;
+  const { warnings } = await preflight(repo.facts, spec.base, run);
+  const stuck = spec.into === undefined ? undefined : await checkInto(spec.repo, spec.into, spec.base);
+  const unmerged = addTo === undefined ? await unmergedBranches(spec.repo, spec.base, run) : [];
+  const beside = await uncommittedFiles(repo.facts, files);
+  const notes = [stuck, unmergedNote(unmerged, spec.base_name), uncommittedNote(beside, spec.base_name)];
+  return [...warnings, ...notes.filter((note) => note !== undefined)];
 }
 
 /**
