@@ -2,8 +2,8 @@
 //
 // 1. A path to a file (.yaml, .yml, .json, .md) is read; then the task files that its `include` names, seen from the
 //    plan's folder, each once, in the order of the patterns and by name.
-// 2. A path to a folder: its plan.yaml, plan.yml, plan.json or plan.md is the plan; without one, every task file in it
-//    (not below it) is read, by name.
+// 2. A path to a folder: its plan.yaml, plan.yml, plan.json or plan.md is the plan. Without one, or where it has neither
+//    `tasks` nor `include`, every task file in the folder (not below it) is read, by name.
 // 3. Bounded: files, folders walked, and bytes. Links to folders are not followed, so there are no loops.
 
 import { basename, dirname, extname, join, relative, resolve, sep } from "node:path";
@@ -12,7 +12,7 @@ import { compilePathSet, fixedPrefix, globFault } from "../../schemas/globs.ts";
 import { MAX_PLAN_BYTES } from "../../schemas/limits.ts";
 import type { Include } from "../../schemas/plan/include.ts";
 import type { Place, Problem } from "../../schemas/plan/nodes.ts";
-import { idFromFile, includesOf, type PlanFile } from "../../schemas/plan/parse.ts";
+import { idFromFile, includesOf, leavesTasksToFolder, type PlanFile } from "../../schemas/plan/parse.ts";
 
 /** What is needed of node:fs; a test gives its own. */
 export interface PlanIo {
@@ -55,7 +55,7 @@ export function loadPlan(path: string, io: PlanIo, cwd: string): LoadedPlan {
   const loader = new Loader(io, cwd);
   if (kind === "file") return loader.plan(full);
   const plan = PLAN_NAMES.map((name) => join(full, name)).find((p) => io.kind(p) === "file");
-  return plan === undefined ? loader.folder(full) : loader.plan(plan);
+  return plan === undefined ? loader.folder(full) : loader.plan(plan, full);
 }
 
 class Loader {
@@ -70,7 +70,8 @@ class Loader {
     readonly cwd: string,
   ) {}
 
-  plan(full: string): LoadedPlan {
+  /** `asked`: the folder that was named instead of the plan. */
+  plan(full: string, asked?: string): LoadedPlan {
     const folder = dirname(full);
     if (!KINDS.has(extname(full).toLowerCase()))
       throw new BusbarError(
@@ -79,19 +80,24 @@ class Loader {
       );
     const file = this.#read(full);
     for (const include of includesOf(file)) this.#include(include, folder, full);
+    if (asked !== undefined && leavesTasksToFolder(file)) this.#takeAll(asked);
     const base = basename(full);
     return this.#done(folder, PLAN_NAMES.includes(base) ? basename(folder) : base);
   }
 
   folder(full: string): LoadedPlan {
-    for (const { name, kind } of this.#list(full))
-      if (kind !== "directory" && KINDS.has(extname(name).toLowerCase())) this.#take(join(full, name));
+    this.#takeAll(full);
     if (this.#files.length === 0)
       throw new BusbarError(
         "BAD_PLAN",
         `reading the folder ${this.#name(full)}: it holds no plan and no task files (.yaml, .yml, .json, .md)`,
       );
     return this.#done(full, basename(full));
+  }
+
+  #takeAll(folder: string): void {
+    for (const { name, kind } of this.#list(folder))
+      if (kind !== "directory" && KINDS.has(extname(name).toLowerCase())) this.#take(join(folder, name));
   }
 
   #done(folder: string, name: string): LoadedPlan {

@@ -80,7 +80,14 @@ export function parsePlan(
     return { problems: problems.list };
   }
   if (tasks.length === 0 && !problems.failed)
-    problems.error("no_tasks", plan?.source.place(plan.node.at) ?? start, "no tasks: there is nothing to do");
+    problems.error(
+      "no_tasks",
+      plan?.source.place(plan.node.at) ?? start,
+      "no tasks: there is nothing to do",
+      {
+        hint: "write them under `tasks:`, or name their files: `include: tasks/*.md`",
+      },
+    );
   const spec = first && tasks.length > 0 ? draftOf(head, plan, start, tasks, context, problems) : undefined;
   if (spec && unread) spec.allIds = false;
   if (problems.left > 0)
@@ -101,6 +108,13 @@ export function includesOf(file: PlanFile): Include[] {
   if (file.kind === "md" || !file.text.includes("include")) return [];
   const [tree] = readTree(file, new Problems());
   return tree ? includesIn(tree.node, tree.source) : [];
+}
+
+/** Whether a file is a plan that says nothing of tasks, neither its own nor files of them: in a folder they lie beside it. */
+export function leavesTasksToFolder(file: PlanFile): boolean {
+  const [tree] = readTree(file, new Problems());
+  if (!tree || !isPlan(tree.node, true)) return false;
+  return !entry(tree.node, "tasks") && !entry(tree.node, "include");
 }
 
 /** A name for a run or task made from a file's name: `tasks/Cancel order.md` -> `Cancel-order`. */

@@ -37,6 +37,32 @@ test("S1: a folder of tasks without a plan loads as it is", () => {
   assert.deepEqual(names(SESSION, "tasks"), ["tasks/cache_headers.json", "tasks/cancel_order.md"]);
 });
 
+test("S1: a plan without tasks and include takes the task files beside it when its folder is named, else says how to name them", (t) => {
+  const dir = tempDir(t, "beside");
+  const page = "---\ncommand: 'true'\n---\n# A\n\n## Goal\nx\n\n## Allowed files\n- a.txt\n";
+  files(dir, {
+    "p/plan.yaml": "gate: none\n",
+    "p/b.md": page,
+    "p/a.yaml": "command: 'true'\nallowed_files: [b.txt]\n",
+    "p/below/c.md": page,
+    "full/plan.yaml": 'tasks: [{id: own, command: "true", allowed_files: [x]}]\n',
+    "full/b.md": page,
+    "empty/plan.yaml": "include: []\n",
+    "empty/b.md": page,
+  });
+  assert.deepEqual(names(dir, "p"), ["p/plan.yaml", "p/a.yaml", "p/b.md"]);
+  const { spec } = parsePlan(loadPlan("p", diskIo, dir).files);
+  assert.deepEqual([spec?.gate, spec?.tasks.map((task) => task.spec.id)], ["none", ["a", "b"]]);
+  assert.deepEqual(names(dir, "full"), ["full/plan.yaml"]);
+  assert.deepEqual(names(dir, "empty"), ["empty/plan.yaml"]);
+  assert.deepEqual(names(dir, "p/plan.yaml"), ["p/plan.yaml"]);
+  const [fault] = parsePlan(loadPlan("p/plan.yaml", diskIo, dir).files).problems;
+  assert.deepEqual(
+    [fault?.code, fault?.hint],
+    ["no_tasks", "write them under `tasks:`, or name their files: `include: tasks/*.md`"],
+  );
+});
+
 test("S1: include patterns: each file once, by pattern and name, also above the plan; one that names nothing is said", (t) => {
   const dir = tempDir(t, "plan");
   files(dir, {

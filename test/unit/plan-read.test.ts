@@ -64,8 +64,11 @@ test("case 56 duplicate-and-misspelt: selfref.yaml and bomb.yaml are refused at 
 
 test("case 56 duplicate-and-misspelt: empty.yaml and null.yaml have no tasks; bom.yaml is read like any other", () => {
   assert.deepEqual(read("empty.yaml").errors, ["no_tasks p.yaml:1:1 no tasks: the file is empty"]);
-  assert.deepEqual(read("null.yaml").errors, ["no_tasks p.yaml:1:1 no tasks: there is nothing to do"]);
-  assert.deepEqual(read("bom.yaml").errors, ["no_tasks p.yaml:1:1 no tasks: there is nothing to do"]);
+  for (const name of ["null.yaml", "bom.yaml"])
+    assert.match(
+      read(name).errors.join(),
+      /^no_tasks p.yaml:1:1 no tasks: there is nothing to do \(write them under `tasks:`/,
+    );
   const { spec, errors } = check(
     `\uFEFFtasks: [{id: a, command: "x", allowed_files: [a], acceptance: ["true"]}]`,
   );
