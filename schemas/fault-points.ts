@@ -270,6 +270,8 @@ export const FAULT_POINTS = [
   "shim.report.before-done",
   "shim.report.before-outbox",
   "shim.report.before-write",
+  "shim.sandbox.before-open",
+  "shim.sandbox.before-unlink",
   "shim.socket.before-listen",
   "shim.socket.before-make-directory",
   "shim.socket.before-remove",

@@ -34,11 +34,22 @@ export interface ShimJob {
   };
   /** Control groups of this process and all that it starts; absent where this host has none. */
   groups?: JobGroups;
+  /** The process is started inside this; absent: as it is. */
+  sandbox?: JobSandbox;
+  /** What was asked for and is known not to be in force here; told with the limits that the shim cannot set. */
+  lacking?: string[];
   bus: { socket: string; shim_token: string; agent_token?: string };
   /** Where the task socket is opened; absent for checks. */
   task_socket?: string;
   /** For tests: where fault points are armed (bus/client/fault.ts). Never in the environment of the process. */
   fault?: string;
+}
+
+export interface JobSandbox {
+  /** bwrap and its options, without the `--` before the program (scheduler/sandbox.ts). */
+  argv: string[];
+  /** What it is, in few words, for people. */
+  said: string;
 }
 
 /** A control group as a directory; the shim makes it, and whoever ends the last of its processes removes it. */
@@ -97,6 +108,8 @@ export interface Outcome {
   log_tail: string;
   /** For spawn_failed and limit: which, in one sentence. */
   detail?: string;
+  /** The sandbox that it was in, in few words; absent where there was none. */
+  sandbox?: string;
   /** Limits asked for that could not be set here. */
   limits_missing: string[];
 }

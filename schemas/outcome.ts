@@ -42,6 +42,7 @@ export const OutcomeShape = z
     log_dropped: Count,
     log_tail: z.string(),
     detail: z.string().exactOptional(),
+    sandbox: z.string().exactOptional(),
     limits_missing: z.array(z.string()),
   })
   .refine(({ reason, exit }) => reason !== "exit" || exit !== null);

@@ -79,6 +79,9 @@ function jobFault(job: ShimJob | null): string | undefined {
     return "secrets must be a list of name and value";
   if (!(job.timeout_ms > 0) || !(job.grace_ms >= 0)) return "timeout_ms and grace_ms must be numbers";
   if (typeof job.limits?.core !== "number") return "limits.core is missing";
+  if (job.sandbox !== undefined && !isTexts([job.sandbox.said, ...(job.sandbox.argv ?? [1])]))
+    return "sandbox must hold argv and said";
+  if (job.lacking !== undefined && !isTexts(job.lacking)) return "lacking must hold texts";
   if (!isTexts([job.bus?.socket, job.bus?.shim_token])) return "bus must hold socket and shim_token";
   if (job.fault !== undefined && !isTexts([job.fault])) return "fault must be a text";
   if (job.task_socket !== undefined && !isTexts([job.task_socket, job.bus.agent_token]))

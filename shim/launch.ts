@@ -1,9 +1,10 @@
 // How a job becomes one chain of exec calls. Pure: job and facts of the host in, argument list out; the
 // neighbour (start.ts) does it. No process of ours stays between the shim and the agent:
 //
-//   /bin/sh -c 'echo 0 > GROUP/cgroup.procs; ulimit ...; exec "$@"' busbar [prlimit --nproc=N:N --] AGENT ARGS...
+//   /bin/sh -c 'echo 0 > GROUP/cgroup.procs; ulimit ...; exec "$@"' busbar [prlimit --nproc=N:N --] [bwrap ... --] AGENT ARGS...
 //
-// A sandbox takes its place in this chain: its argv before AGENT. Facts that the order and the forms rest on:
+// Facts that the order and the forms rest on:
+// - The sandbox comes last: what is inside could neither enter a group nor has prlimit to rely on.
 // - Node lifts its soft limit of open files to the hard one at start, so soft and hard are set alike.
 // - dash has no `ulimit -u`; prlimit sets it. Root is never held by nproc, and Node hangs for ever below about 8,
 //   so it is not set for root, and not below MIN_NPROC.
@@ -28,6 +29,8 @@ export interface LaunchPlan {
 
 export const MIN_NPROC = 32;
 const BLOCK_BYTES = 512;
+/** Where bwrap tells what it does (sandbox.ts); inside it is closed. */
+export const STATUS_FD = 3;
 /** Of a process that was not let into its group: it must not run outside. As env(1) says "I failed, not the program". */
 export const EXIT_OUTSIDE = 125;
 /** SIGXCPU at the limit says why; SIGKILL follows this much later for those who ignore it. */
@@ -35,7 +38,7 @@ const CPU_HARD_AFTER_S = 5;
 
 /** `doors`: files by which it enters its control groups (group.ts). */
 export function planLaunch(
-  job: Pick<ShimJob, "argv" | "limits">,
+  job: Pick<ShimJob, "argv" | "limits" | "sandbox">,
   host: LaunchHost,
   doors: readonly string[] = [],
 ): LaunchPlan {
@@ -44,7 +47,13 @@ export function planLaunch(
   const steps = preludeSteps(job.limits, host, missing);
   const wrap = nprocWrap(job.limits.nproc, host, missing);
   const prelude = `${enter}${steps.map((step) => `${step} 2>/dev/null; `).join("")}exec "$@"`;
-  return { argv: ["/bin/sh", "-c", prelude, "busbar", ...wrap, ...job.argv], missing };
+  return { argv: ["/bin/sh", "-c", prelude, "busbar", ...wrap, ...sandboxWrap(job), ...job.argv], missing };
+}
+
+function sandboxWrap({ sandbox }: Pick<ShimJob, "sandbox">): string[] {
+  if (sandbox === undefined) return [];
+  const [program, ...options] = sandbox.argv as [string, ...string[]];
+  return [program, "--json-status-fd", String(STATUS_FD), ...options, "--"];
 }
 
 function quoted(path: string): string {

@@ -57,6 +57,7 @@ export function makeOutcome(
     log_tail: log.tail,
     limits_missing: measured.limits_missing,
   };
+  if (job.sandbox !== undefined && ending.reason !== "spawn_failed") outcome.sandbox = job.sandbox.said;
   if (measured.group.memoryKills !== undefined) outcome.memory_kills = measured.group.memoryKills;
   if (detail !== undefined) outcome.detail = redact(detail);
   return outcome;

@@ -20,6 +20,12 @@ export interface Proc {
   rssPages: number;
 }
 
+/** How a process ended. */
+export interface Exit {
+  code: number | null;
+  signal: string | null;
+}
+
 /** Clock ticks are 100 a second on every Linux that Node runs on. */
 const MS_PER_TICK = 10;
 const MAX_COMMAND_CHARS = 200;

@@ -5,7 +5,8 @@
 //    then the grace time, or less when nobody is left.
 // 3. KILL to all that are left, by their control group where there is one, again and again, until nobody is left or
 //    KILL_SETTLE_MS have passed.
-// 4. After an exit of its own: whoever it left behind is ended the same way, with a short grace, and listed.
+// 4. After an exit of its own: whoever it left behind is ended the same way, with a short grace, and listed. In a sandbox
+//    nobody is left: the kernel ends all in it.
 // 5. Whoever is still alive then is listed as a survivor; nothing is passed over.
 //
 // No signal goes to a pid below 2, to a number that another process has by now (its start time is compared), or
@@ -15,7 +16,7 @@ import { faultPoint } from "../schemas/fault-points.ts";
 import type { EndReason } from "../schemas/job.ts";
 import { KILL_SETTLE_MS, LEFTOVER_GRACE_MS } from "../schemas/limits.ts";
 import type { Clock } from "../schemas/ports.ts";
-import { commandOf, type Proc } from "./proc.ts";
+import { commandOf, type Exit, type Proc } from "./proc.ts";
 import { isAlive, type Tree } from "./tree.ts";
 
 /** Between two looks whether all are gone. */
@@ -39,11 +40,6 @@ export interface Ending {
   /** Proven that nobody is left. */
   certain: boolean;
   detail?: string;
-}
-
-export interface Exit {
-  code: number | null;
-  signal: string | null;
 }
 
 export class Supervision {
@@ -103,11 +99,13 @@ export class Supervision {
   }
 
   async #endAll(graceMs: number): Promise<Proc[]> {
+    if (this.#exit) await this.#emptySandbox(this.#clock.monotonic() + LEFTOVER_GRACE_MS);
     let left = this.#look();
     if (left.length > 0) {
       this.#killedWith.push("TERM");
-      this.#send(left, "SIGTERM");
-      this.#send(left, "SIGCONT");
+      const polite = this.#tree.polite(left);
+      this.#send(polite, "SIGTERM");
+      this.#send(polite, "SIGCONT");
       left = await this.#waitGone(left, graceMs);
     }
     if (left.length > 0) this.#killedWith.push("KILL");
@@ -129,6 +127,11 @@ export class Supervision {
       this.#tree.killGroup();
       await sleep(LOOK_FIRST_MS);
     }
+  }
+
+  /** All inside are dying with it; the kernel takes a moment. */
+  async #emptySandbox(end: number): Promise<void> {
+    while (!this.#tree.isSandboxEmpty && this.#clock.monotonic() < end) await sleep(LOOK_FIRST_MS);
   }
 
   /** Who is alive; those that outlived the process itself are noted. */

@@ -31,9 +31,10 @@ import { BusLink } from "./link.ts";
 import { BoundedLog, type LogSummary } from "./log.ts";
 import { ackPath, doneOf, type PidFile, writeDurably } from "./outbox.ts";
 import { makeOutcome, notStarted } from "./outcome.ts";
-import { startTime } from "./proc.ts";
+import { type Exit, startTime } from "./proc.ts";
 import { type Ending, Supervision } from "./process.ts";
 import { redactor, redactText } from "./redact.ts";
+import { Sandbox } from "./sandbox.ts";
 import type { Stage } from "./stage.ts";
 import { launchHost, type Output, startFault, startProcess } from "./start.ts";
 import { openTaskSocket, type TaskSocket } from "./task-socket.ts";
@@ -54,6 +55,7 @@ export interface ShimEdge {
 const EXIT_FENCED = 3;
 const EXIT_UNREPORTED = 4;
 const CLIENT = "bus-shim/0.1.0";
+const SANDBOX_FAILED = "bubblewrap could not make the sandbox, nothing ran in it";
 
 /** Runs a job to its end; the exit code of the program. Throws when not even the pid file can be written. */
 export function runJob(job: ShimJob, edge: ShimEdge): Promise<number> {
@@ -69,6 +71,7 @@ class JobRun {
   readonly #began: number;
   #missing: string[] = [];
   #group: Group | undefined;
+  #sandbox: Sandbox | undefined;
   #supervision: Supervision | undefined;
   #watch: Watch | undefined;
   /** Asked to end before there was anything to end. */
@@ -129,7 +132,7 @@ class JobRun {
     let door: TaskSocket | undefined;
     let log: BoundedLog | undefined;
     try {
-      const fault = this.#tooEarly ?? startFault(job.argv, job.cwd, env.PATH ?? "");
+      const fault = this.#tooEarly ?? faultOf(job, env.PATH ?? "");
       if (fault !== undefined) return this.#outcome(this.#neverRan(fault));
       door = await this.#openDoor();
       log = new BoundedLog(join(job.dir, job.files.log));
@@ -145,6 +148,7 @@ class JobRun {
       return this.#outcome(await this.#failed((error as Error).message), log?.close());
     } finally {
       door?.close();
+      this.#sandbox?.close();
       await this.#group?.remove();
     }
   }
@@ -165,19 +169,18 @@ class JobRun {
 
   #start(env: Record<string, string>, stage: Stage, heartbeatMs: number): Output {
     const { job, clock } = { job: this.#job, clock: this.#edge.clock };
-    const missing: string[] = [];
+    const missing = [...(job.lacking ?? [])];
     this.#group = Group.make(job.groups, job.limits, missing);
+    this.#sandbox = job.sandbox && new Sandbox(job.dir);
     const plan = planLaunch(job, launchHost(), this.#group?.doors);
     this.#missing = [...missing, ...plan.missing];
     const started = startProcess(
-      { argv: plan.argv, cwd: job.cwd, dir: job.dir, env },
+      { argv: plan.argv, cwd: job.cwd, dir: job.dir, env, statusFd: this.#sandbox?.fd },
       (chunk) => stage.push(chunk),
-      (code, signal) => {
-        this.#watch?.processEnded();
-        this.#supervision?.exited({ code, signal });
-      },
+      (code, signal) => this.#exited({ code, signal }),
     );
-    const tree = new Tree(started.pid, this.#self.mark, this.#group);
+    this.#sandbox?.around(started.pid);
+    const tree = new Tree(started.pid, this.#self.mark, this.#group, this.#sandbox);
     const supervision = new Supervision(tree, job.grace_ms, clock);
     this.#supervision = supervision;
     this.#watch = new Watch(tree, clock, {
@@ -193,6 +196,13 @@ class JobRun {
     return started.output;
   }
 
+  #exited(exit: Exit): void {
+    this.#watch?.processEnded();
+    const inside = this.#sandbox ? this.#sandbox.exitOf(exit) : exit;
+    if (inside === undefined) this.#supervision?.stop("spawn_failed", SANDBOX_FAILED);
+    this.#supervision?.exited(inside ?? { code: null, signal: null });
+  }
+
   #outcome(ending: Ending, log: LogSummary = { bytes: 0, dropped: 0, tail: "" }): Outcome {
     const now = this.#edge.clock.now();
     const measured = this.#watch?.measured() ?? {
@@ -203,6 +213,7 @@ class JobRun {
       cpu_ms: 0,
     };
     const redact = (text: string) => redactText(this.#job.secrets, text);
+    if (ending.detail === SANDBOX_FAILED) ending = { ...ending, detail: sandboxFailed(log.tail) };
     const group = this.#group?.facts() ?? {};
     return makeOutcome(this.#job, ending, log, { ...measured, group, limits_missing: this.#missing }, redact);
   }
@@ -238,6 +249,17 @@ class JobRun {
   #ids(): Record<string, unknown> {
     return { attempt: attemptLabel(this.#job.ref), name: this.#job.name };
   }
+}
+
+/** Why the program of a job, or its sandbox, cannot be started. */
+function faultOf({ argv, sandbox, cwd }: ShimJob, path: string): string | undefined {
+  return startFault(argv, cwd, path) ?? (sandbox && startFault(sandbox.argv, cwd, path));
+}
+
+/** With what bwrap said last. */
+function sandboxFailed(tail: string): string {
+  const words = /^bwrap: .*$/m.exec(tail)?.[0];
+  return words === undefined ? SANDBOX_FAILED : `${SANDBOX_FAILED} (${words})`;
 }
 
 /** From the kernel: node:crypto would cost a tenth of the shim's memory. */

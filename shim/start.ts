@@ -96,7 +96,14 @@ export interface Started {
 
 /** Starts it. Throws SPAWN_FAILED (nothing runs then) with the reason in one sentence. */
 export function startProcess(
-  plan: { argv: string[]; cwd: string; dir: string; env: Record<string, string> },
+  /** `statusFd`: passed on as STATUS_FD. */
+  plan: {
+    argv: string[];
+    cwd: string;
+    dir: string;
+    env: Record<string, string>;
+    statusFd?: number | undefined;
+  },
   onChunk: (chunk: Buffer) => void,
   onExit: (code: number | null, signal: NodeJS.Signals | null) => void,
 ): Started {
@@ -109,7 +116,7 @@ export function startProcess(
       cwd: plan.cwd,
       env: plan.env,
       detached: true,
-      stdio: ["ignore", fifo.writeFd, fifo.writeFd],
+      stdio: ["ignore", fifo.writeFd, fifo.writeFd, ...(plan.statusFd === undefined ? [] : [plan.statusFd])],
     });
   } catch (error) {
     closeSync(fifo.readFd);

@@ -8,10 +8,11 @@
 //
 // Neither is certain: a process that forks away, drops its environment and changes its session between two
 // samples is missed. Where the host has control groups, theirs knows everybody: whoever is in it belongs, too, and when
-// it is empty nobody is left.
+// it is empty nobody is left. What was in a sandbox dies with it (sandbox.ts).
 
 import type { Group } from "./group.ts";
 import { childrenOf, hasEnvironment, listPids, type Proc, pageBytes, readProc } from "./proc.ts";
+import type { Sandbox } from "./sandbox.ts";
 
 export interface Usage {
   /** Bytes resident, summed over the tree. */
@@ -29,10 +30,12 @@ export class Tree {
   #groupLives = true;
 
   readonly #group: Group | undefined;
+  readonly #sandbox: Sandbox | undefined;
 
-  /** `mark` is the whole environment entry, "NAME=value"; `group`: the process is in it. */
-  constructor(rootPid: number, mark: string, group?: Group) {
+  /** `mark` is the whole environment entry, "NAME=value"; `group`: the process is in it; `sandbox`: it is inside that. */
+  constructor(rootPid: number, mark: string, group?: Group, sandbox?: Sandbox) {
     this.#group = group;
+    this.#sandbox = sandbox;
     this.root = { pid: rootPid, start: readProc(rootPid)?.start ?? 0 };
     this.#mark = mark;
     this.#known.set(rootPid, this.root.start);
@@ -103,7 +106,18 @@ export class Tree {
 
   /** Whether it is proven that nobody is left. */
   isProvenEmpty(): boolean {
-    return this.#group?.isEmpty() ?? false;
+    return this.#group?.isEmpty() ?? this.#sandbox?.isEmpty() ?? false;
+  }
+
+  /** Whether all have died that were in a sandbox; also true without one. */
+  get isSandboxEmpty(): boolean {
+    return this.#sandbox?.isEmpty() ?? true;
+  }
+
+  /** Those that a polite signal is for: not the sandbox's own, unless nobody is inside. */
+  polite(procs: readonly Proc[]): Proc[] {
+    const inside = procs.filter((proc) => !this.#sandbox?.isOwn(proc));
+    return inside.length > 0 ? inside : [...procs];
   }
 
   #belongs(proc: Proc): boolean {

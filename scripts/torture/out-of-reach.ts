@@ -192,6 +192,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     ],
   },
   {
+    needs: "a sandbox, in which agents could not write their marks beside the workspace",
+    test: "test/e2e/shim-sandbox.test.ts",
+    word: "bubblewrap",
+    points: ["shim.sandbox."],
+  },
+  {
     needs: "a run with `into`",
     test: "test/e2e/git-merge.test.ts",
     word: "into",

@@ -89,6 +89,8 @@ const treeOf = (proc: Proc, looks = Number.POSITIVE_INFINITY) =>
     members: () => [],
     killGroup: () => {},
     isProvenEmpty: () => false,
+    isSandboxEmpty: true,
+    polite: (procs: unknown[]) => procs,
   }) as unknown as Tree;
 
 test("case 62 stale-socket-and-pid-reuse: a number that is another process's by now gets no signal", async (t) => {
