@@ -4,7 +4,7 @@
 // 2. Own directories: HOME, TMPDIR, XDG_*, and the caches of npm, yarn and pip.
 // 3. BUSBAR_* facts of the attempt, and PORT: a number that no other attempt or check has at the same time.
 // 4. Then `env` of the configuration, of the agent profile and of the task, later ones winning: `pass` by name from
-//    where the scheduler runs, then `set`.
+//    where the scheduler runs, then `set`, then `secrets` by their sources (secret-sources.ts).
 // 5. Never, not even by `pass` or `set`: the variables that bind git to another repository (case 18 git-env-leak).
 //    Everything else that could change what a program does (PYTHONPATH, NODE_OPTIONS, LD_PRELOAD, GIT_*, npm_*, CI
 //    tokens ...) is absent because it is not named.
@@ -13,6 +13,7 @@
 // any node_modules/.bin: what an agent wrote there must never run as a gate's tool (case 44 gate-tampering).
 
 import { delimiter, isAbsolute, normalize, sep } from "node:path";
+import { BusbarError } from "../schemas/errors.ts";
 import type { EnvSpec } from "../schemas/task.ts";
 
 export type HostEnv = Readonly<Record<string, string | undefined>>;
@@ -43,7 +44,12 @@ export interface EnvironmentInput {
   facts: Readonly<Record<string, string>>;
   /** In order; later ones win. */
   specs: readonly EnvSpec[];
+  /** The values of all sources in `specs`. */
+  sources: SecretValues;
 }
+
+/** By source, e.g. `env:NAME`. */
+export type SecretValues = ReadonlyMap<string, string>;
 
 export interface Environment {
   env: Record<string, string>;
@@ -78,7 +84,7 @@ const MIN_DECLARED_SECRET_CHARS = 3;
 
 export function environmentOf(input: EnvironmentInput): Environment {
   const env: Record<string, string> = { ...base(input), ...input.facts };
-  const declared = new Set(input.specs.flatMap((spec) => spec.secret));
+  const declared = new Set(input.specs.flatMap((spec) => [...spec.secret, ...Object.keys(spec.secrets)]));
   const injected = new Set<string>();
   for (const spec of input.specs) {
     for (const name of spec.pass) {
@@ -88,13 +94,22 @@ export function environmentOf(input: EnvironmentInput): Environment {
         injected.add(name);
       }
     }
-    for (const [name, value] of Object.entries(spec.set)) {
+    const read = Object.entries(spec.secrets).map(
+      ([name, source]) => [name, secretOf(input, source)] as const,
+    );
+    for (const [name, value] of [...Object.entries(spec.set), ...read]) {
       if (BINDS_GIT.has(name)) continue;
       env[name] = value;
       injected.add(name);
     }
   }
   return { env, secrets: secretsOf(env, injected, declared) };
+}
+
+function secretOf({ sources }: EnvironmentInput, source: string): string {
+  const value = sources.get(source);
+  if (value === undefined) throw new BusbarError("INTERNAL", `the secret of ${source} was not read`);
+  return value;
 }
 
 function base(input: EnvironmentInput): Record<string, string> {

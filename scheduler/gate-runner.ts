@@ -16,9 +16,10 @@ import { compilePathSet } from "../schemas/globs.ts";
 import type { Evidence, Run, Task, Verdict } from "../schemas/task.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
 import { jobBase, randomHex } from "./edges.ts";
+import type { SecretValues } from "./environment.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
 import { afterTrouble, hintOf, judge, type PlannedCheck, type Trouble } from "./gate.ts";
-import { checkJob, type JobPlace } from "./jobs.ts";
+import { checkEnvSpecs, checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { clearWay } from "./open-tree.ts";
 import { DETACH } from "./processes.ts";
@@ -168,7 +169,16 @@ export async function runCheck(
   await clearWay(logDir, "directory");
   makePrivateDir(logDir);
   const n = nextNumber(logDir);
-  const job = checkJob(jobBase(kit), place, { ...check, n, logDir }, task.spec.env);
+  const specs = checkEnvSpecs(kit, task.spec.env, check.env);
+  let sources: SecretValues;
+  try {
+    sources = await kit.secrets.read(specs, order.signal);
+  } catch (error) {
+    order.signal.throwIfAborted();
+    const said = errorEvidence(`starting ${check.name}`, error);
+    return { kind: "trouble", trouble: "fact", verdict: "infra", check: check.name, evidence: said };
+  }
+  const job = checkJob(jobBase(kit), place, { ...check, n, logDir }, { specs, sources });
   const before = await lookAtMachine(kit.stateDir);
   const ended = await explained(kit.stateDir, before, await kit.processes.run(job, order.signal));
   order.signal.throwIfAborted();

@@ -14,7 +14,7 @@
 
 import type { Outcome } from "../schemas/job.ts";
 import { acceptanceName } from "../schemas/proof.ts";
-import type { Gate, Limits, RunSpec, TaskSpec, Verdict } from "../schemas/task.ts";
+import type { EnvSpec, Gate, Limits, RunSpec, TaskSpec, Verdict } from "../schemas/task.ts";
 
 export interface PlannedCheck {
   name: string;
@@ -22,6 +22,8 @@ export interface PlannedCheck {
   run: string;
   timeout_s: number;
   limits: Limits;
+  /** Of the check itself. */
+  env?: EnvSpec;
 }
 
 export type CheckOf =
@@ -75,6 +77,7 @@ function tierOf(gate: Gate | undefined, tier: "shallow" | "middle" | "deep"): Pl
     run: check.run,
     timeout_s: check.timeout_s,
     limits: check.limits,
+    ...(check.env === undefined ? {} : { env: check.env }),
   }));
 }
 

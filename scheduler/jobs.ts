@@ -7,9 +7,16 @@ import { BusbarError } from "../schemas/errors.ts";
 import type { AttemptRef } from "../schemas/ids.ts";
 import type { ShimJob } from "../schemas/job.ts";
 import { NOFILE_HOST } from "../schemas/limits.ts";
-import type { EnvSpec, Limits, TaskSpec } from "../schemas/task.ts";
+import { type EnvSpec, type Limits, NO_ENV, type TaskSpec } from "../schemas/task.ts";
 import { FILES, taskSocket } from "./dirs.ts";
-import { type Environment, environmentOf, type Homes, type HostEnv } from "./environment.ts";
+import {
+  type Environment,
+  type EnvironmentInput,
+  environmentOf,
+  type Homes,
+  type HostEnv,
+  type SecretValues,
+} from "./environment.ts";
 import type { GroupHost } from "./group-host.ts";
 import { groupsOf } from "./groups.ts";
 import type { Tokens } from "./kit.ts";
@@ -41,21 +48,38 @@ export interface JobPlace {
   port: number;
 }
 
-/** The agent of an attempt. Throws NO_SUCH_PROFILE. */
-export function agentJob(base: JobBase, place: JobPlace & { bin: string }, spec: TaskSpec): ShimJob {
+/** What an agent's environment is made of, in order. Throws NO_SUCH_PROFILE. */
+export function agentEnvSpecs({ config }: Pick<JobBase, "config">, spec: TaskSpec): EnvSpec[] {
+  return [config.env, agentProfile(spec, config).env, spec.env];
+}
+
+/**
+ * What a check's environment is made of. A check runs the candidate's code: of secrets it gets those that are written
+ * for it.
+ */
+export function checkEnvSpecs(
+  { config }: Pick<JobBase, "config">,
+  taskEnv: EnvSpec,
+  checkEnv: EnvSpec = NO_ENV,
+): EnvSpec[] {
+  return [{ ...config.env, secrets: {} }, { ...taskEnv, secrets: {} }, checkEnv];
+}
+
+/** The agent of an attempt; `sources`: of agentEnvSpecs. Throws NO_SUCH_PROFILE. */
+export function agentJob(
+  base: JobBase,
+  place: JobPlace & { bin: string },
+  spec: TaskSpec,
+  sources: SecretValues,
+): ShimJob {
   const profile = agentProfile(spec, base.config);
   const facts = {
     BUSBAR_CONTEXT: join(place.dir, FILES.context),
     BUSBAR_PROMPT: join(place.dir, FILES.prompt),
     ...(spec.agent.model === undefined ? {} : { BUSBAR_MODEL: spec.agent.model }),
   };
-  const { env, secrets } = environment(
-    base,
-    place,
-    facts,
-    [base.config.env, profile.env, spec.env],
-    [place.bin],
-  );
+  const specs = agentEnvSpecs(base, spec);
+  const { env, secrets } = environment(base, place, facts, { specs, sources, binFirst: [place.bin] });
   return {
     v: 1,
     ref: place.ref,
@@ -88,9 +112,15 @@ export interface CheckJob {
   logDir: string;
 }
 
-export function checkJob(base: JobBase, place: JobPlace, check: CheckJob, taskEnv: EnvSpec): ShimJob {
+/** `given`: specs of checkEnvSpecs, and the values of their sources. */
+export function checkJob(
+  base: JobBase,
+  place: JobPlace,
+  check: CheckJob,
+  given: { specs: readonly EnvSpec[]; sources: SecretValues },
+): ShimJob {
   const name = checkFileName(check.n, check.name);
-  const { env, secrets } = environment(base, place, {}, [base.config.env, taskEnv], []);
+  const { env, secrets } = environment(base, place, {}, { ...given, binFirst: [] });
   return {
     v: 1,
     ref: place.ref,
@@ -136,8 +166,6 @@ export function checkFileName(n: number, name: string): string {
   return `${n}-${slug || "check"}`;
 }
 
-const NO_ENV: EnvSpec = { pass: [], set: {}, secret: [] };
-
 function agentProfile(spec: TaskSpec, config: Config): { argv: string[]; env: EnvSpec } {
   const { use, args } = spec.agent;
   if (use === "command" && spec.command !== undefined)
@@ -164,14 +192,12 @@ function environment(
   base: JobBase,
   place: JobPlace,
   facts: Record<string, string>,
-  specs: readonly EnvSpec[],
-  binFirst: readonly string[],
+  given: Pick<EnvironmentInput, "specs" | "sources" | "binFirst">,
 ): Environment {
   const { ref } = place;
   return environmentOf({
     host: base.host,
     homes: place.homes,
-    binFirst,
     binLast: [dirname(base.node)],
     notBelow: [base.repo, base.stateDir, ...(base.topLevel === null ? [] : [base.topLevel])],
     ceiling: place.dir,
@@ -183,7 +209,7 @@ function environment(
       [DIR_VARIABLE]: place.dir,
       ...facts,
     },
-    specs,
+    ...given,
   });
 }
 

@@ -13,6 +13,7 @@ import type { Machine } from "./machine.ts";
 import type { Mirror } from "./mirror.ts";
 import type { PlacePool } from "./place-pool.ts";
 import type { PortPool } from "./port-pool.ts";
+import type { SecretSources } from "./secret-sources.ts";
 import type { Usage } from "./usage.ts";
 
 /** The bus as the scheduler calls it; rejects with BusbarError. */
@@ -69,6 +70,8 @@ export interface Kit {
   random: Random;
   processes: Processes;
   ports: PortPool;
+  /** Values that stand in no plan. */
+  secrets: SecretSources;
   /** Clean places for checks. */
   places: PlacePool;
   /** Where control groups may be made. */

@@ -38,6 +38,7 @@ import { Mirror } from "./mirror.ts";
 import { placePool } from "./place-pool.ts";
 import { portPool } from "./port-pool.ts";
 import { ShimProcesses } from "./processes.ts";
+import { SecretSources } from "./secret-sources.ts";
 import { whileAway } from "./settle.ts";
 import { Usage } from "./usage.ts";
 
@@ -216,6 +217,7 @@ class Scheduler {
       random: Math.random,
       processes,
       ports: portPool(process.pid * 97),
+      secrets: new SecretSources({ host: process.env, cwd: facts.topLevel ?? facts.commonDir, clock }),
       places: placePool(control, answer.state_dir, this.#machine.cores, log),
       groups,
       machine: this.#machine,

@@ -16,7 +16,7 @@ import { checkDisk } from "./disk.ts";
 import { jobBase, writeJson, writeText } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import { runCheck, setupOf } from "./gate-runner.ts";
-import { agentJob, type JobPlace } from "./jobs.ts";
+import { agentEnvSpecs, agentJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { metadataOf } from "./metadata.ts";
 import { promptOf } from "./prompt.ts";
@@ -71,7 +71,10 @@ export async function prepare(
     homes,
     port,
   };
-  const job = await step("preparing the agent", () => agentJob(jobBase(kit), { ...place, bin }, task.spec));
+  const job = await step("preparing the agent", async () => {
+    const sources = await kit.secrets.read(agentEnvSpecs(kit, task.spec), signal);
+    return agentJob(jobBase(kit), { ...place, bin }, task.spec, sources);
+  });
   await step("running the set-up", () => setUp(kit, attempt, task, run, place, workspace));
   return { workspace, job };
 }

@@ -11,7 +11,7 @@ import {
   MAX_WORKERS,
   MIN_LEASE_S,
 } from "./limits.ts";
-import { EnvSpec, Limits } from "./task.ts";
+import { EnvSpec, Limits, NO_ENV } from "./task.ts";
 
 export const Config = z
   .strictObject({
@@ -65,18 +65,14 @@ export const Config = z
       .describe(
         "How much of the audit log is kept, in whole files of 64 MB before packing; all of it where nothing is said",
       ),
-    env: EnvSpec.default({ pass: [], set: {}, secret: [] }).describe(
-      "For every agent and check, beside the plan's own",
-    ),
+    env: EnvSpec.default(NO_ENV).describe("For every agent and check, beside the plan's own"),
     limits: Limits.default({}).describe("For every process whose task says nothing else"),
     agents: z
       .record(
         z.string(),
         z.strictObject({
           command: z.string().min(1).describe("Command line of the agent"),
-          env: EnvSpec.default({ pass: [], set: {}, secret: [] }).describe(
-            "Environment that this agent needs",
-          ),
+          env: EnvSpec.default(NO_ENV).describe("Environment that this agent needs"),
         }),
       )
       .default({})

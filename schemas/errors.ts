@@ -269,6 +269,11 @@ export const ERRORS = {
     retryable: false,
     help: "The program could not be started; check that it is installed and on PATH.",
   },
+  SECRET_UNAVAILABLE: {
+    rpc: 1404,
+    retryable: true,
+    help: "Try the source by hand where the scheduler runs: the variable, the file, the command.",
+  },
   // files from people
   BAD_CONFIG: { rpc: 1501, retryable: false, help: "Mend the configuration file at the place named." },
   NO_SUCH_PROFILE: {

@@ -220,6 +220,8 @@ export const FAULT_POINTS = [
   "scheduler.scratch.before-clear",
   "scheduler.scratch.before-make",
   "scheduler.scratch.before-remove",
+  "scheduler.secrets.before-command",
+  "scheduler.secrets.before-end-group",
   "scheduler.settle.before-call",
   "scheduler.snare.before-make",
   "scheduler.snare.before-make-parents",

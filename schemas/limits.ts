@@ -17,6 +17,12 @@ export const MAX_UNSENT_BYTES = 48 * 1024 * 1024;
 export const MAX_ALL_UNSENT_BYTES = 256 * 1024 * 1024;
 /** A peer that takes nothing of what is due to it, or stops within a frame, for so long is cut off. */
 export const STALLED_PEER_MS = 60_000;
+/** A variable cannot hold more than 128 KiB with its name (MAX_ARG_STRLEN); half of it is no secret any more. */
+export const MAX_SECRET_BYTES = 64 * 1024;
+/** What `cmd:` of a secret may take; a person may have to unlock something. */
+export const SECRET_COMMAND_MS = 30_000;
+/** For so long what it printed is not asked again. */
+export const SECRET_KEPT_MS = 60_000;
 /** sockaddr_un holds 108 bytes with the NUL; Node 20 cuts longer names silently. */
 export const MAX_SOCKET_PATH_BYTES = 107;
 /** What a client waits for an answer before it says TIMEOUT. */

@@ -42,13 +42,30 @@ export const AgentChoice = z.strictObject({
   args: z.array(z.string()).default([]),
 });
 
+const EnvName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/);
+
+/**
+ * Where a secret is read when a process needs it: `env:NAME` of where the scheduler runs, `file:PATH` (absolute, or
+ * below the home with `~/`), `cmd:COMMAND` (what it prints). The value stands in no plan, journal or file.
+ */
+export const SecretSource = z
+  .string()
+  .regex(
+    /^(?:env:[A-Za-z_][A-Za-z0-9_]*|file:~?\/.+|cmd:.*\S.*)$/s,
+    "must be env:NAME, file:/PATH, file:~/PATH or cmd:COMMAND",
+  );
+
 export const EnvSpec = z.strictObject({
   /** Names passed through from where the scheduler runs. */
-  pass: z.array(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/)).default([]),
-  set: z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/), z.string()).default({}),
+  pass: z.array(EnvName).default([]),
+  set: z.record(EnvName, z.string()).default({}),
   /** Names (of `pass` or `set`) whose values are redacted from every log. */
   secret: z.array(z.string()).default([]),
+  /** Names and where their values come from; for the one process that they are written for. */
+  secrets: z.record(EnvName, SecretSource).default({}),
 });
+
+export const NO_ENV = { pass: [], set: {}, secret: [], secrets: {} } satisfies z.infer<typeof EnvSpec>;
 
 export const TaskSpec = z.strictObject({
   id: Id,
@@ -69,7 +86,7 @@ export const TaskSpec = z.strictObject({
   timeout_s: z.number().min(MIN_TIMEOUT_S).max(MAX_TIMEOUT_S),
   retries: z.int().min(0).max(100),
   limits: Limits.default({}),
-  env: EnvSpec.default({ pass: [], set: {}, secret: [] }),
+  env: EnvSpec.default(NO_ENV),
   tags: z.array(z.string()).default([]),
   /** What the workspace holds. */
   checkout: z.enum(["full", "sparse"]).default("full"),
@@ -95,6 +112,8 @@ export const Check = z.strictObject({
   inputs: z.array(z.string()).default([]),
   timeout_s: z.number().min(MIN_TIMEOUT_S).max(MAX_TIMEOUT_S),
   limits: Limits.default({}),
+  /** Beside the task's `pass` and `set`; the only place from which a check gets secrets. */
+  env: EnvSpec.optional(),
 });
 export type Check = z.infer<typeof Check>;
 

@@ -31,6 +31,26 @@ export function redactor(secrets: readonly Secret[], sink: Sink): Stage {
   };
 }
 
+/**
+ * Declared values only, in a stream of lines that must keep their form (JSON frames): nothing of a line is held back
+ * beyond its end. What is given to the sink may be kept, as may what is pushed when there are no secrets.
+ */
+export function lineRedactor(secrets: readonly Secret[], sink: Sink): Stage {
+  if (secrets.length === 0) return { push: sink, end: () => {} };
+  const values = new ValueStage(secrets, (bytes) => sink(Buffer.from(bytes)));
+  return {
+    push: (bytes) => {
+      const end = bytes.lastIndexOf(0x0a) + 1;
+      if (end > 0) {
+        values.push(bytes.subarray(0, end));
+        values.end();
+      }
+      if (end < bytes.length) values.push(bytes.subarray(end));
+    },
+    end: () => values.end(),
+  };
+}
+
 /** One text, redacted: for command lines and messages. */
 export function redactText(secrets: readonly Secret[], text: string): string {
   const parts: Buffer[] = [];

@@ -164,7 +164,8 @@ class JobRun {
   async #openDoor(): Promise<TaskSocket | undefined> {
     const { task_socket: path, bus } = this.#job;
     if (path === undefined || bus.agent_token === undefined) return undefined;
-    return openTaskSocket({ path, bus: bus.socket, token: bus.agent_token, client: CLIENT });
+    const { secrets } = this.#job;
+    return openTaskSocket({ path, bus: bus.socket, token: bus.agent_token, client: CLIENT, secrets });
   }
 
   #start(env: Record<string, string>, stage: Stage, heartbeatMs: number): Output {

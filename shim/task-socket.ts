@@ -2,7 +2,9 @@
 //
 // 1. Listen: directory 0700 and ours, socket 0600 from its first moment, path length checked.
 // 2. For each connection: connect to the bus, say `hello` as agent with this attempt's token, take the answer.
-// 3. From then on bytes go both ways as they are, each side waiting for the other (back-pressure).
+// 3. From then on bytes go both ways, each side waiting for the other (back-pressure). Towards the bus declared secrets
+//    are replaced: what an agent tells the bus stands in journal and events (L6). Lines are looked at one by one, so that
+//    nothing of a call is held back.
 // 4. When the agent has closed its half (`printf ... | nc -U`), the bus side stays until the answers to all lines
 //    are there, for a bounded time.
 // 5. Bus away: tried again for TASK_SOCKET_WAIT_MS, then one JSON-RPC error line, and the connection is closed.
@@ -20,6 +22,7 @@ import {
   PROTOCOL_VERSION,
   TASK_SOCKET_WAIT_MS,
 } from "../schemas/limits.ts";
+import { lineRedactor, type Secret } from "./redact.ts";
 
 const NEWLINE = 0x0a;
 const RETRY_MS = 100;
@@ -30,6 +33,7 @@ export interface TaskSocketOptions {
   bus: string;
   token: string;
   client: string;
+  secrets?: readonly Secret[];
   waitMs?: number;
 }
 
@@ -107,7 +111,7 @@ async function serve(agent: Socket, options: TaskSocketOptions): Promise<void> {
     try {
       const { bus, rest } = await greet(options);
       if (agent.destroyed) bus.destroy();
-      else join(agent, bus, rest);
+      else join(agent, bus, { rest, secrets: options.secrets ?? [] });
       return;
     } catch (error) {
       if (!(error instanceof BusbarError) || !error.retryable || performance.now() >= end) {
@@ -179,14 +183,21 @@ function faultOf(line: Buffer): { code: ErrorCode; message: string } | undefined
   }
 }
 
-function join(agent: Socket, bus: Socket, rest: Buffer): void {
+function join(
+  agent: Socket,
+  bus: Socket,
+  { rest, secrets }: { rest: Buffer; secrets: readonly Secret[] },
+): void {
+  const towardsBus = lineRedactor(secrets, (bytes) => {
+    if (!bus.write(bytes)) agent.pause();
+  });
   let asked = 0;
   let answered = lines(rest);
   const finish = () => bus.end();
   let late: NodeJS.Timeout | undefined;
   agent.on("data", (chunk: Buffer) => {
     asked += lines(chunk);
-    if (!bus.write(chunk)) agent.pause();
+    towardsBus.push(chunk);
   });
   bus.on("data", (chunk: Buffer) => {
     answered += lines(chunk);
@@ -196,6 +207,7 @@ function join(agent: Socket, bus: Socket, rest: Buffer): void {
   bus.on("drain", () => agent.resume());
   agent.on("drain", () => bus.resume());
   agent.once("end", () => {
+    towardsBus.end();
     if (answered >= asked) finish();
     else late = setTimeout(finish, LONGEST_ANSWER_MS);
   });

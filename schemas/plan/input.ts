@@ -73,6 +73,26 @@ const Limits = z
   })
   .describe("Limits of a process; what a machine cannot enforce is said in the report");
 
+const Env = z
+  .strictObject({
+    pass: EnvSpec.shape.pass.optional().describe("Names passed through from where the scheduler runs"),
+    set: EnvSpec.shape.set.optional().describe("Names and their values"),
+    secret: EnvSpec.shape.secret
+      .optional()
+      .describe("Names of `pass` whose values are kept out of every log"),
+    secrets: EnvSpec.shape.secrets
+      .optional()
+      .describe("Names and where their values are read: env:NAME, file:PATH or cmd:COMMAND; not for checks"),
+  })
+  .superRefine(({ set, secret }, context) => {
+    for (const [i, name] of (secret ?? []).entries()) {
+      if (set === undefined || !Object.hasOwn(set, name)) continue;
+      // A plan goes into the journal, and usually into the repository.
+      const message = `${name} would stand in the plan and in the audit log; write \`secrets: {${name}: env:${name}}\``;
+      context.addIssue({ code: "custom", path: ["secret", i], message });
+    }
+  });
+
 const Agent = z
   .union([
     z.string().min(1),
@@ -100,14 +120,7 @@ const Shared = {
   timeout: Duration.optional().describe("Hard limit for one attempt: 600, 90s, 10m; default 10m"),
   retries: z.int().min(0).max(100).optional().describe("Tries after the first for bad work; default 3"),
   limits: Limits.optional(),
-  env: z
-    .strictObject({
-      pass: EnvSpec.shape.pass.optional().describe("Names passed through from where the scheduler runs"),
-      set: EnvSpec.shape.set.optional().describe("Names and their values"),
-      secret: EnvSpec.shape.secret.optional().describe("Names whose values are kept out of every log"),
-    })
-    .optional()
-    .describe("Environment of the agent and of the checks"),
+  env: Env.optional().describe("Environment of the agent and of the checks"),
   tags: z.array(z.string()).optional().describe("Words to find tasks by"),
   forbidden_files: Patterns.optional().describe(
     "Patterns of files that must not change; stronger than allowed_files",
@@ -167,6 +180,7 @@ const Check = z.union([
     ),
     timeout: Duration.optional().describe("Hard limit; default 10m"),
     limits: Limits.optional(),
+    env: Env.optional().describe("More environment for this check, and the only secrets that it gets"),
   }),
 ]);
 const Checks = z.array(Check).optional();

@@ -69,6 +69,7 @@ export function normaliseGate(input: GateInput, fault: Fault): Gate | "none" {
         inputs: c.inputs ?? [],
         timeout_s: seconds(c.timeout),
         limits: limits(c.limits),
+        ...(c.env === undefined ? {} : { env: env(undefined, c.env) }),
       };
     });
   return {
@@ -152,6 +153,7 @@ function env(under: TaskInput["env"], over: TaskInput["env"]): EnvSpec {
     pass: both(under?.pass, over?.pass),
     set: { ...under?.set, ...over?.set },
     secret: both(under?.secret, over?.secret),
+    secrets: { ...under?.secrets, ...over?.secrets },
   };
 }
 

@@ -82,7 +82,7 @@ export function plannedTasks(W: string, run: string): PlannedTask[] {
       acceptance: [{ run: `test -s ${id}.txt` }],
       retries: MANY,
       timeout_s: 120,
-      env: { pass: ["W"], set: {}, secret: [] },
+      env: { pass: ["W"], set: {}, secret: [], secrets: { KEY: "cmd:echo of-the-torture" } },
       ...more,
     }),
     end: "merged" as const,

@@ -60,6 +60,36 @@ test("a connection is the attempt: greeted by the shim, bytes passed as they are
   assert.equal(existsSync(door), false);
 });
 
+test("issue 4.4, L6: what an agent tells the bus holds no secret, and stays whole", async (t) => {
+  const world = await shimWorld(t);
+  const door = join(world.dir, "t", "s");
+  const value = 'pa55 "w@rd"/with\\chars';
+  world.bus.answers.set("get_task", (params) => params);
+  const secrets = [{ name: "KEY", value }];
+  const run = world.start(world.job(WAITS, { task_socket: door, secrets }));
+  await until("the agent", () => existsSync(join(world.dir, "began")));
+  const frames = request(1, { task: `it is ${value}` }) + request(2, { task: "pa55" });
+  const answers = (await ask(door, frames))
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(
+    answers.map(({ result }) => result.task),
+    ["it is [redacted:KEY]", "pa55"],
+  );
+  // An answer comes also while the connection stays open: nothing of a call is held back.
+  const socket = connect({ path: door });
+  t.after(() => socket.destroy());
+  let got = "";
+  socket.on("data", (chunk) => {
+    got += chunk;
+  });
+  socket.write(request(3, { task: "pa55" }));
+  await until("the answer", () => got.endsWith("\n"));
+  finish(world);
+  await run.end();
+});
+
 test("large answers come through a slow reader whole", async (t) => {
   const { world, door, run } = await withDoor(t);
   world.bus.answers.set("get_task", () => "y".repeat(3_000_000));

@@ -152,7 +152,31 @@ tasks:
   assert.deepEqual(a?.limits, { memory: 2 * 1024 ** 3, pids: 3 });
   assert.deepEqual(a?.forbidden_files, ["secrets/", "b"]);
   assert.deepEqual(b?.limits, { memory: 512 * 1024 ** 2, pids: 64, nofile: 99 });
-  assert.deepEqual(b?.env, { pass: ["A"], set: { B: "one", C: "two" }, secret: [] });
+  assert.deepEqual(b?.env, { pass: ["A"], set: { B: "one", C: "two" }, secret: [], secrets: {} });
+});
+
+test("issue 4.4, L6: secrets by reference, for tasks and for one check; a value in the plan is refused", () => {
+  const plan = (env: string) => `tasks:
+  - {id: a, command: x, allowed_files: [a], env: ${env}}
+gate:
+  deep: [{run: d, env: {secrets: {DEPLOY: "env:D"}}}, e]
+`;
+  const good = check(plan('{secrets: {KEY: "cmd:pass show key"}}'), { gate: "written" });
+  assert.deepEqual(good.errors, []);
+  assert.deepEqual(good.spec?.tasks[0]?.spec.env.secrets, { KEY: "cmd:pass show key" });
+  const gate = good.spec?.gate;
+  assert.ok(gate && gate !== "none");
+  assert.deepEqual(gate.deep[0]?.env?.secrets, { DEPLOY: "env:D" });
+  assert.equal(gate.deep[1]?.env, undefined);
+  const bad = check(plan('{set: {KEY: "abc"}, secret: [KEY], secrets: {OTHER: "vault:x"}}'), {
+    gate: "written",
+  });
+  assert.equal(bad.errors.length, 2, bad.errors.join("\n"));
+  assert.match(
+    bad.errors.join("\n"),
+    /KEY would stand in the plan and in the audit log; write `secrets: \{KEY: env:KEY\}`/,
+  );
+  assert.match(bad.errors.join("\n"), /must be env:NAME, file:\/PATH, file:~\/PATH or cmd:COMMAND/);
 });
 
 test("S1: the gate: short forms, names of their own, none, nothing", () => {

@@ -2,13 +2,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { contextOf } from "../../scheduler/context.ts";
 import { homesOf } from "../../scheduler/dirs.ts";
-import { agentJob, checkFileName, checkJob } from "../../scheduler/jobs.ts";
+import type { SecretValues } from "../../scheduler/environment.ts";
+import { agentEnvSpecs, agentJob, checkEnvSpecs, checkFileName, checkJob } from "../../scheduler/jobs.ts";
 import { metadataOf } from "../../scheduler/metadata.ts";
 import { portPool } from "../../scheduler/port-pool.ts";
 import { promptOf } from "../../scheduler/prompt.ts";
 import { sparsePaths } from "../../scheduler/sparse.ts";
 import { withoutToldWords } from "../../scheduler/told-words.ts";
 import { Config } from "../../schemas/config.ts";
+import { type EnvSpec, NO_ENV } from "../../schemas/task.ts";
 import { AT, OID, ready, specOf, taskOf } from "../helpers/tasks.ts";
 
 const evidence = {
@@ -96,8 +98,34 @@ const place = {
   bin: "/state/a/bin",
 };
 
+const NONE: SecretValues = new Map();
+
+test("issue 4.4, L6: a secret by reference goes to the agent, and to no check but the one that it is written for", () => {
+  const spec = specOf("t", { env: { ...NO_ENV, set: { PLAIN: "p" }, secrets: { KEY: "cmd:pass key" } } });
+  const sources = new Map([
+    ["cmd:pass key", "value-of-key"],
+    ["env:DEPLOY", "value-of-deploy"],
+  ]);
+  const agent = agentJob(base, place, spec, sources);
+  assert.deepEqual(agentEnvSpecs(base, spec).at(-1), spec.env);
+  assert.equal(agent.env.KEY, "value-of-key");
+  assert.deepEqual(agent.secrets, [{ name: "KEY", value: "value-of-key" }]);
+  const jobOf = (own?: EnvSpec) =>
+    checkJob(
+      base,
+      place,
+      { n: 1, name: "c", run: "true", timeout_s: 5, limits: {}, logDir: "/l" },
+      { specs: checkEnvSpecs(base, spec.env, own), sources },
+    );
+  assert.equal(jobOf().env.KEY, undefined);
+  assert.equal(jobOf().env.PLAIN, "p");
+  const trusted = jobOf({ ...NO_ENV, secrets: { DEPLOY_KEY: "env:DEPLOY" } });
+  assert.equal(trusted.env.DEPLOY_KEY, "value-of-deploy");
+  assert.deepEqual(trusted.secrets, [{ name: "DEPLOY_KEY", value: "value-of-deploy" }]);
+});
+
 test("agents: a command line, a configured profile with its arguments; an unknown one is NO_SUCH_PROFILE", () => {
-  assert.deepEqual(agentJob(base, place, specOf("t", { command: "echo $X" })).argv, [
+  assert.deepEqual(agentJob(base, place, specOf("t", { command: "echo $X" }), NONE).argv, [
     "/bin/sh",
     "-c",
     "echo $X",
@@ -106,23 +134,24 @@ test("agents: a command line, a configured profile with its arguments; an unknow
     base,
     place,
     specOf("t", { command: undefined, agent: { use: "mine", model: "m", args: ["--a b"] } }),
+    NONE,
   );
   assert.deepEqual(mine.argv, ["/bin/sh", "-c", 'agent-program "$@"', "mine", "--a b"]);
   assert.equal(mine.env.BUSBAR_MODEL, "m");
-  assert.throws(() => agentJob(base, place, specOf("t", { agent: { use: "constructor", args: [] } })), {
+  assert.throws(() => agentJob(base, place, specOf("t", { agent: { use: "constructor", args: [] } }), NONE), {
     code: "NO_SUCH_PROFILE",
   });
 });
 
 test("no token is in argv or environment; a check has no door of the agent", () => {
-  const agent = agentJob(base, place, specOf("t"));
+  const agent = agentJob(base, place, specOf("t"), NONE);
   assert.doesNotMatch(JSON.stringify([agent.argv, agent.env]), /shim-token|agent-token/);
   assert.ok(agent.task_socket?.startsWith("/run/t/"));
   const check = checkJob(
     base,
     place,
     { n: 3, name: "a/b: c", run: "true", timeout_s: 5, limits: {}, logDir: "/l" },
-    specOf("t").env,
+    { specs: checkEnvSpecs(base, specOf("t").env), sources: NONE },
   );
   assert.equal(check.task_socket, undefined);
   assert.equal(check.bus.agent_token, undefined);

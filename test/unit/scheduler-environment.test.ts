@@ -7,6 +7,7 @@ const spec = (more: { pass?: string[]; set?: Record<string, string>; secret?: st
   pass: [],
   set: {},
   secret: [],
+  secrets: {},
   ...more,
 });
 function make(host: Record<string, string>, ...specs: ReturnType<typeof spec>[]) {
@@ -20,6 +21,7 @@ function make(host: Record<string, string>, ...specs: ReturnType<typeof spec>[])
     port: 20_001,
     facts: { BUSBAR_RUN: "r" },
     specs,
+    sources: new Map(),
   });
 }
 

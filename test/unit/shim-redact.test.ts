@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import fc from "fast-check";
-import { redactor, redactText, type Secret } from "../../shim/redact.ts";
+import { lineRedactor, redactor, redactText, type Secret } from "../../shim/redact.ts";
 import { secretForms } from "../../shim/secret-forms.ts";
 
 const KEY = "sk-test-51HxQ9aZbYcXdWeVfUgT";
@@ -162,5 +162,22 @@ test("property: in any pieces, no form of a secret is left and the rest stays by
       assert.equal(out, expected);
     }),
     { numRuns: 300 },
+  );
+});
+
+test("issue 4.4, L6: lines keep their form; a value that is cut into pieces is found; nothing is held beyond a line", () => {
+  const out: Buffer[] = [];
+  const stage = lineRedactor(SECRETS, (bytes) => out.push(bytes));
+  const text = `{"a":"${KEY}"}\n{"b":"sk-te"}\n{"c":"${PASSWORD}`;
+  for (const byte of Buffer.from(text)) {
+    const piece = Buffer.from([byte]);
+    stage.push(piece);
+    piece.fill(0x21);
+    if (byte === 0x0a) assert.equal(Buffer.concat(out).at(-1), 0x0a);
+  }
+  stage.end();
+  assert.equal(
+    Buffer.concat(out).toString(),
+    '{"a":"[redacted:KEY]"}\n{"b":"sk-te"}\n{"c":"[redacted:PASSWORD]',
   );
 });
