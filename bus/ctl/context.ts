@@ -4,6 +4,7 @@
 import { BusbarError } from "../../schemas/errors.ts";
 import type { BusClient } from "../client/client.ts";
 import type { Palette } from "./render/palette.ts";
+import { hanging } from "./render/width.ts";
 
 /** The part of the client that verbs use. */
 export type Bus = Pick<BusClient, "call" | "on" | "closed" | "close">;
@@ -87,6 +88,11 @@ export function usage(message: string, help?: string): BusbarError {
 /** Writes lines, each ended. */
 export async function say(ctx: Ctx, ...lines: string[]): Promise<void> {
   if (lines.length > 0) await ctx.io.out(`${lines.join("\n")}\n`);
+}
+
+/** Prose, broken between words where a terminal is narrower; what goes on is set in. */
+export async function tell(ctx: Ctx, text: string, paint = (line: string) => line): Promise<void> {
+  await say(ctx, ...hanging(text, ctx.io.columns()).map(paint));
 }
 
 /** One JSON text, indented for a terminal, on one line elsewhere. */

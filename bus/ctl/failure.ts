@@ -3,16 +3,20 @@
 
 import { BusbarError } from "../../schemas/errors.ts";
 import type { Palette } from "./render/palette.ts";
-import { harmless } from "./render/width.ts";
+import { harmless, wrap } from "./render/width.ts";
+
+const NAME = "busctl:";
 
 export interface FailureOptions {
   json: boolean;
   debug: boolean;
   p: Palette;
+  /** Cells of the terminal that standard error is; Infinity where it is none. */
+  width: number;
 }
 
 /** Text for standard error, with its line end. */
-export function failureText(error: unknown, { json, debug, p }: FailureOptions): string {
+export function failureText(error: unknown, { json, debug, p, width }: FailureOptions): string {
   const known =
     error instanceof BusbarError
       ? error
@@ -29,9 +33,12 @@ export function failureText(error: unknown, { json, debug, p }: FailureOptions):
     const { message, code } = known;
     return `${stack}${JSON.stringify({ error: { code, message, help, ...extras(known) } })}\n`;
   }
-  const [first = "", ...rest] = harmless(known.message).trimEnd().split("\n");
-  const more = rest.map((line) => `  ${line}\n`).join("");
-  return `${stack}${p.red("busctl:")} ${first}\n${more}  ${p.dim("->")} ${harmless(help)}\n`;
+  const [first = "", ...rest] = `${NAME} ${harmless(known.message).trimEnd()}`
+    .split("\n")
+    .flatMap((line) => wrap(line, width - 2));
+  const more = rest.map((line) => `  ${line}`);
+  const cure = wrap(harmless(help), width - 5).map((line, i) => `  ${i === 0 ? p.dim("->") : "  "} ${line}`);
+  return `${stack}${[p.red(NAME) + first.slice(NAME.length), ...more, ...cure].join("\n")}\n`;
 }
 
 /** A nearer word of help than the catalogue's may come with the error. */

@@ -123,6 +123,9 @@ try {
 } catch (error) {
   const color = wantsColor(process.stderr.isTTY === true, process.env, argv.includes("--no-color"));
   const json = argv.includes("--json");
-  io.err(failureText(error, { json, debug: process.env.BUSBAR_DEBUG === "1", p: palette(color) }));
+  const { isTTY, columns } = process.stderr;
+  const width = isTTY ? columns || 80 : Number.POSITIVE_INFINITY;
+  const debug = process.env.BUSBAR_DEBUG === "1";
+  io.err(failureText(error, { json, debug, p: palette(color), width }));
   await leave(io, exitCodeOf(error));
 }

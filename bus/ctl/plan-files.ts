@@ -91,6 +91,7 @@ class Loader {
       throw new BusbarError(
         "BAD_PLAN",
         `reading the folder ${this.#name(full)}: it holds no plan and no task files (.yaml, .yml, .json, .md)`,
+        { help: "`busctl init` writes a first plan for a repository." },
       );
     return this.#done(full, basename(full));
   }

@@ -1,19 +1,30 @@
 // What is said about a checked plan: its problems with their places, its shape, or both as JSON.
 
 import { BusbarError } from "../../schemas/errors.ts";
+import type { PlanReport } from "../../schemas/plan/check.ts";
 import type { Problem } from "../../schemas/plan/nodes.ts";
 import type { PlanFile } from "../../schemas/plan/parse.ts";
-import { renderProblems } from "../../schemas/plan/render.ts";
+import { renderProblems, renderReport, type Screen } from "../../schemas/plan/render.ts";
+import type { Ctx } from "./context.ts";
 import type { CheckedPlan } from "./plan-check.ts";
-import type { Palette } from "./render/palette.ts";
 import { plural } from "./render/time.ts";
+import { wrap } from "./render/width.ts";
 
 export function hasErrors(problems: readonly Problem[]): boolean {
   return problems.some((problem) => problem.severity === "error");
 }
 
-export function problemsText(checked: CheckedPlan, p: Palette): string {
-  return renderProblems(checked.problems, p, lineOf(checked.files));
+export function problemsText(checked: CheckedPlan, ctx: Ctx): string {
+  return renderProblems(checked.problems, ctx.p, lineOf(checked.files), screenOf(ctx));
+}
+
+/** The shape of a sound plan. */
+export function reportText(report: PlanReport, ctx: Ctx): string {
+  return renderReport(report, ctx.p, screenOf(ctx));
+}
+
+function screenOf({ io }: Ctx): Screen {
+  return { width: io.columns(), wrap };
 }
 
 function lineOf(files: readonly PlanFile[]): (file: string, line: number) => string | undefined {

@@ -10,6 +10,7 @@ import { applyRecord, isResting, rowOf } from "../../bus/ctl/render/row.ts";
 import { renderTable } from "../../bus/ctl/render/table.ts";
 import { bytes, duration, ticking } from "../../bus/ctl/render/time.ts";
 import { cut, displayWidth, harmless, oneLine, pad } from "../../bus/ctl/render/width.ts";
+import type { TaskState } from "../../schemas/task.ts";
 import { iso, makeTask, merged, OID, OID2, record, running, T0, usedUp } from "../helpers/ctl-fakes.ts";
 
 const plain = palette(false);
@@ -74,9 +75,24 @@ function model(): Model {
 
 test("O1: the live block shows counts, a bar and the running tasks", () => {
   const lines = progressFrame(model(), { width: 100, height: 24 }, T0 + 10_000, plain);
-  assert.match(lines[0] ?? "", /^r {2}█+░+ {2}1\/4 merged {2}1 running {2}1 pending {2}1 blocked {2}10s$/);
-  assert.equal(lines[1], "● busy      agent        9s  try 2");
-  assert.equal(lines.length, 2);
+  assert.match(lines[0] ?? "", /^r {2}█{6}░{18} {2}1\/4 merged {2}10s$/);
+  assert.deepEqual(lines.slice(1), ["1 running  1 pending  1 blocked", "● busy      agent        9s  try 2"]);
+});
+
+test("issue 2.6: the bar is as long whatever states come and go: it fills, and never jumps", () => {
+  const { run, started } = model();
+  const lengths = new Set<number>();
+  const states: TaskState[] = [{ name: "pending", waits_for: [] }, running(1), usedUp(), merged()];
+  for (let step = 0; step < 4 ** 3; step++) {
+    const rows = Array.from({ length: 12 }, (_, i) =>
+      rowOf(makeTask(`t${i}`, states[Math.floor(step / 4 ** (i % 3)) % 4] ?? merged())),
+    );
+    const at = { run, started, paused: false, rows: new Map(rows.map((row) => [row.task, row])) };
+    const [first = ""] = progressFrame(at, { width: 60, height: 24 }, T0 + step * 20_000, plain);
+    lengths.add(first.replace(/[^█░]/g, "").length);
+    assert.match(first, /^r {2}[█░]+ {2}[ 1]\d\/12 merged {2}\S/);
+  }
+  assert.equal(lengths.size, 1);
 });
 
 test("O1: the live block fits every terminal, narrow and low ones too", () => {
@@ -169,7 +185,11 @@ test("lines: one per change of state, plain and as JSON; progress of the agent g
     evidence: { summary: "tests:\nexit 1", log: "", paths: [], landed_since: [] },
   });
   assert.match(changeLine(failed, plain, 80) ?? "", /^\d\d:\d\d:\d\d a failed #2 check tests: exit 1$/);
-  assert.equal(displayWidth(changeLine(failed, plain, 40) ?? "") <= 40, true);
+  assert.deepEqual(
+    (changeLine(failed, plain, 24) ?? "").split("\n").map((line) => line.slice(9)),
+    ["a failed #2", "check tests:", "exit 1"],
+  );
+  assert.equal(changeLine(failed, palette(true), 80)?.includes(palette(true).red("failed")), true);
   assert.deepEqual(changeJson(failed), {
     type: "change",
     ts: iso(7_000),

@@ -166,11 +166,18 @@ test("hand-over: the verb is found behind options; ours is never taken for the o
 });
 
 test("failures: two lines, no stack; JSON with code and help; exit codes by kind", () => {
-  const plain = { json: false, debug: false, p };
+  const plain = { json: false, debug: false, p, width: Number.POSITIVE_INFINITY };
   const error = new BusbarError("NOT_A_REPOSITORY", "/x is not\x1b[2J in a repository");
   assert.equal(
     failureText(error, plain),
     "busctl: /x is not\\x1b[2J in a repository\n  -> Go into a git repository, or name one with --repo.\n",
+  );
+  assert.equal(
+    failureText(error, { ...plain, width: 36 }),
+    "busctl: /x is not\\x1b[2J in a\n  repository\n  -> Go into a git repository, or name\n     one with --repo.\n".replace(
+      "or name\n     one",
+      "or\n     name one",
+    ),
   );
   const parsed = JSON.parse(failureText(error, { ...plain, json: true }));
   assert.equal(parsed.error.code, "NOT_A_REPOSITORY");

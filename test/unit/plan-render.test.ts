@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
+import { wrap } from "../../bus/ctl/render/width.ts";
 import { publishedSchemas } from "../../schemas/plan/published.ts";
 import { NO_COLOUR, renderProblems, renderReport } from "../../schemas/plan/render.ts";
 import { check, fixture, planOf } from "../helpers/plans.ts";
@@ -33,6 +34,36 @@ test("S2: long lines are cut round the place, control signs are not printed", ()
   assert.match(wide, /\n {2}12 \| short\n {5}\| {6}\^ h\n/);
 });
 
+test("S2, issue 2.6: on a terminal nothing is wider than it, and no word is broken", () => {
+  const ids = Array.from({ length: 8 }, (_, i) => `task_with_a_long_name_${i}`);
+  const text = planOf(
+    ...ids.map((id) => ({ id, allowed_files: ["src/the/same/file/of/all/tasks.ts", "/etc/x"] })),
+  );
+  const { problems, report } = check(text);
+  for (const width of [40, 60, 80]) {
+    const screen = { width, wrap };
+    const shown = `${renderProblems(problems, NO_COLOUR, () => text, screen)}${renderReport(report!, NO_COLOUR, screen)}`;
+    for (const line of shown.split("\n")) assert.ok(line.length <= width, `${width}: ${line}`);
+    for (const id of ids) assert.match(shown, new RegExp(`\\b${id}\\b`));
+  }
+  const place = { file: "p.yaml", line: 7, column: 6, severity: "error", code: "parse", task: "a" } as const;
+  const one = {
+    ...place,
+    message: "the key is not known here at all",
+    hint: "did you mean another one, or none?",
+  };
+  assert.equal(
+    renderProblems([one], NO_COLOUR, () => "  - x: [src, y]", { width: 40, wrap }),
+    `p.yaml:7:6: error: the key is not
+  known here at all [task a]
+  7 |   - x: [src, y]
+    |      ^
+    | did you mean another one, or none?
+1 error
+`,
+  );
+});
+
 test("S2: colours come in from outside and go round whole words", () => {
   const palette = { ...NO_COLOUR, red: (s: string) => `<${s}>` };
   assert.match(renderProblems(check("tasks:").problems, palette), /p.yaml:1:1: <error>: no tasks/);
@@ -46,7 +77,7 @@ test("S2: the report: waves, critical path, verdict", () => {
   wave 1  a, c, d
   wave 2  b
 critical path  2 tasks: a -> b
-parallel       worth it: at best 2.0 times as fast
+parallel       worth it; at best 2.0 times as fast
 `,
   );
   const many = check(

@@ -1,11 +1,11 @@
-// One line per change of state, for pipes, logs and the space above the live block:
-// `12:00:03 session_docs running #1 agent`.
+// One line per change of state, for pipes, logs and the space above the live block (a narrow terminal breaks it between
+// words): `12:00:03 session_docs running #1 agent`.
 
 import type { AnyEvent, JournalRecord } from "../../../schemas/events.ts";
 import { type Palette, paintState } from "./palette.ts";
 import { changeBy, isLoud, type Row } from "./row.ts";
 import { clockTime, duration, millis } from "./time.ts";
-import { cut, oneLine } from "./width.ts";
+import { cut, oneLine, wrap } from "./width.ts";
 
 export function changeLine(record: JournalRecord, p: Palette, width: number): string | undefined {
   const { event, task } = record;
@@ -25,13 +25,27 @@ export function stateLine(row: Row, p: Palette, width: number): string {
   return joined(p.dim(clockTime(row.since)), row.task, row, p, width);
 }
 
+/** More of one change is said by `busctl tasks --task`. */
+const CHANGE_LINES = 3;
+const CLOCK = "00:00:00 ".length;
+
 function joined(time: string, task: string, row: Partial<Row>, p: Palette, width: number): string {
   const state = row.shown ?? "";
-  const parts = [row.attempt ? `#${row.attempt}` : "", row.detail ?? "", oneLine(row.note ?? "")];
-  const rest = parts.filter((part) => part !== "").join(" ");
-  const left = Math.max(10, width - 9 - task.length - 1 - state.length - 1);
-  const word = row.shown ? paintState(row.shown, state, p) : state;
-  return [time, task, word, cut(rest, left)].filter((part) => part !== "").join(" ");
+  const parts = [
+    task,
+    state,
+    row.attempt ? `#${row.attempt}` : "",
+    row.detail ?? "",
+    oneLine(row.note ?? ""),
+  ];
+  const text = parts.filter((part) => part !== "").join(" ");
+  const [first = "", ...more] = wrap(text, width - CLOCK, CHANGE_LINES);
+  const at = task.length + 1;
+  const painted =
+    row.shown && first.startsWith(state, at)
+      ? first.slice(0, at) + paintState(row.shown, state, p) + first.slice(at + state.length)
+      : first;
+  return [`${time} ${painted}`, ...more.map((line) => " ".repeat(CLOCK) + line)].join("\n");
 }
 
 function runWords(event: AnyEvent): string | undefined {

@@ -1,10 +1,10 @@
-// The live block of a run: one line of counts with a bar, then the running tasks. Pure: the model and the
+// The live block of a run: a line with a bar, one of counts, then the running tasks. Pure: the model and the
 // size of the terminal come in, lines come out; no line is wider than the terminal.
 
 import type { Palette } from "./palette.ts";
 import { paintState, type Shown, sign } from "./palette.ts";
 import type { Row } from "./row.ts";
-import { ticking } from "./time.ts";
+import { LONGEST_TIME, ticking } from "./time.ts";
 import { cut, displayWidth, oneLine, pad } from "./width.ts";
 
 export interface Model {
@@ -84,21 +84,23 @@ export function progressFrame(model: Model, size: Size, now: number, p: Palette)
   return lines;
 }
 
+const MAX_BAR = 24;
+const MIN_BAR = 8;
+
+/** Name, bar, tally and time; then the counts. The bar is as long while a state comes or goes, so that it only fills. */
 function headLines(model: Model, width: number, now: number, p: Palette): string[] {
   const counts = countRows(model.rows.values());
-  const total = model.rows.size;
+  const total = String(model.rows.size);
   const title = model.paused ? `${model.run} (paused)` : model.run;
-  const tally = `${counts.merged}/${total} merged`;
+  const tally = `${String(counts.merged).padStart(total.length)}/${total} merged`;
   const time = ticking(now - model.started);
   const words = countWords(counts, p);
-  const full = displayWidth(title) + tally.length + displayWidth(words) + time.length + 8;
-  if (full + 8 <= width) {
-    const size = Math.min(24, width - full);
-    const parts = [p.bold(title), bar(counts.merged, total, size, p), tally, words, p.dim(time)];
-    return [parts.filter((part) => part !== "").join("  ")];
-  }
-  const first = cut(`${title}  ${tally}  ${time}`, width);
-  return words === "" ? [p.bold(first)] : [p.bold(first), cut(words, width)];
+  const room = Math.min(MAX_BAR, width - displayWidth(title) - tally.length - LONGEST_TIME - 6);
+  const first =
+    room < MIN_BAR
+      ? p.bold(cut(`${title}  ${tally}  ${time}`, width))
+      : `${p.bold(title)}  ${bar(counts.merged, model.rows.size, room, p)}  ${tally}  ${p.dim(time)}`;
+  return words === "" ? [first] : [first, cut(words, width)];
 }
 
 function taskLine(row: Row, idWidth: number, width: number, now: number, p: Palette): string {

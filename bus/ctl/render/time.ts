@@ -11,6 +11,9 @@ export function duration(ms: number): string {
   return `${Math.floor(s / 86_400)}d ${two(Math.floor((s % 86_400) / 3600))}h`;
 }
 
+/** Cells of the longest time below a hundred days. */
+export const LONGEST_TIME = "99d 23h".length;
+
 /** Whole seconds only: for what is redrawn every second. */
 export function ticking(ms: number): string {
   return ms < 9_950 ? `${Math.max(0, Math.floor(ms / 1000))}s` : duration(ms);

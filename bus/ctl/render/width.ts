@@ -83,6 +83,12 @@ export function wrap(text: string, width: number, most = Number.POSITIVE_INFINIT
   return lines;
 }
 
+/** `text` broken between words; every line but the first is set in by two cells. */
+export function hanging(text: string, width: number): string[] {
+  const [first = "", ...more] = wrap(text, width - 2);
+  return displayWidth(text) <= width ? [text] : [first, ...more.map((line) => `  ${line}`)];
+}
+
 /** `text` filled with spaces to `width` cells, or cut to it. */
 export function pad(text: string, width: number, align: "left" | "right" = "left"): string {
   const fitting = cut(text, width);

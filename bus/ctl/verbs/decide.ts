@@ -4,7 +4,7 @@
 import { BusbarError, isCode } from "../../../schemas/errors.ts";
 import type { Task } from "../../../schemas/task.ts";
 import { parseAddress, resolveTask } from "../address.ts";
-import { type Args, type Bus, type Ctx, say, sayJson, usage } from "../context.ts";
+import { type Args, type Bus, type Ctx, sayJson, tell, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 
 export interface Decision {
@@ -46,7 +46,7 @@ export async function decide(ctx: Ctx, args: Args, decision: Decision): Promise<
     });
     const name = `${task.run}/${task.spec.id}`;
     if (ctx.json) await sayJson(ctx, { run: task.run, task: task.spec.id, ...facts });
-    else await say(ctx, `${name}: ${words}`);
+    else await tell(ctx, `${name}: ${words}`);
     return EXIT.ok;
   } finally {
     bus.close();

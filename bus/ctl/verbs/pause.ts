@@ -1,4 +1,4 @@
-import { type Args, type Ctx, say, sayJson } from "../context.ts";
+import { type Args, type Ctx, sayJson, tell } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { runToChange } from "./run-name.ts";
 
@@ -8,7 +8,7 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
     const { run: name } = await runToChange(bus, args.word(0));
     await bus.call("pause", { run: name });
     if (ctx.json) await sayJson(ctx, { run: name, paused: true });
-    else await say(ctx, `${name}: paused; what runs goes on, nothing new starts (busctl resume ${name})`);
+    else await tell(ctx, `${name}: paused; what runs goes on, nothing new starts (busctl resume ${name})`);
     return EXIT.ok;
   } finally {
     bus.close();

@@ -1,12 +1,10 @@
 // `plan`: checks and shows; starts nothing, changes nothing.
 
 import type { BusbarError } from "../../../schemas/errors.ts";
-import { renderReport } from "../../../schemas/plan/render.ts";
-import { type Args, type Ctx, say, sayJson } from "../context.ts";
+import { type Args, type Ctx, say, sayJson, tell } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { readPlan } from "../plan-check.ts";
-import { hasErrors, planJson, problemsText } from "../plan-said.ts";
-import { wrap } from "../render/width.ts";
+import { hasErrors, planJson, problemsText, reportText } from "../plan-said.ts";
 import { uncommittedFiles, uncommittedNote } from "../uncommitted.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
@@ -20,22 +18,20 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   const uncommitted = repo ? await uncommittedFiles(repo.facts, checked.files) : [];
   if (ctx.json) await sayJson(ctx, { ...planJson(checked), unmerged, uncommitted });
   else {
-    await ctx.io.out(problemsText(checked, ctx.p));
+    await ctx.io.out(problemsText(checked, ctx));
     if (checked.problems.length > 0 && checked.report && !bad) await say(ctx, "");
-    if (checked.report && !bad) await ctx.io.out(renderReport(checked.report, ctx.p));
+    if (checked.report && !bad) await ctx.io.out(reportText(checked.report, ctx));
     const base = repo?.base.name ?? "";
     const notes = bad ? [] : [unmergedNote(unmerged, base), uncommittedNote(uncommitted, base)];
-    for (const note of notes)
-      if (note !== undefined) await say(ctx, ...wrap(note, ctx.io.columns()).map(ctx.p.yellow));
-    if (checked.noRepo && !bad) await say(ctx, ...noRepoLines(ctx, checked.noRepo));
+    for (const note of notes) if (note !== undefined) await tell(ctx, note, ctx.p.yellow);
+    if (checked.noRepo && !bad) await tell(ctx, noRepoNote(checked.noRepo), ctx.p.yellow);
     if (checked.draft?.gate === "none" && !bad)
-      await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));
+      await tell(ctx, "gate: none - only each task's own acceptance is proof", ctx.p.yellow);
   }
   return bad ? EXIT.refused : EXIT.ok;
 }
 
 /** A plan may be checked anywhere; that it could not be run here is said. */
-function noRepoLines(ctx: Ctx, fault: BusbarError): string[] {
-  const text = `no commit to check against: file patterns were not compared with files. \`busctl run\` refuses it here: ${fault.message}`;
-  return wrap(text, ctx.io.columns()).map(ctx.p.yellow);
+function noRepoNote(fault: BusbarError): string {
+  return `no commit to check against: file patterns were not compared with files. \`busctl run\` refuses it here: ${fault.message}`;
 }

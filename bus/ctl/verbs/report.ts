@@ -9,6 +9,7 @@ import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, usage } from "../context.ts";
 import { EXIT } from "../exit-codes.ts";
 import { buildReport, type FileChange, reportMarkdown } from "../render/report.ts";
+import { hanging } from "../render/width.ts";
 
 /** git children at once. */
 const AT_ONCE = 8;
@@ -25,12 +26,22 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
     const files = await allFiles(commonDir, state.tasks);
     const report = buildReport({ ...state, files, now: ctx.now(), version: VERSION });
     const text = format === "json" ? `${JSON.stringify(report, null, 2)}\n` : reportMarkdown(report);
-    if (output === undefined) await ctx.io.out(text);
+    if (output === undefined) await ctx.io.out(format === "md" ? folded(text, ctx.io.columns()) : text);
     else write(resolve(output), text);
     return EXIT.ok;
   } finally {
     bus.close();
   }
+}
+
+/** Prose of Markdown broken between words for a terminal; tables, headings and what can be copied stay whole. */
+function folded(markdown: string, width: number): string {
+  let code = false;
+  const lines = markdown.split("\n").flatMap((line) => {
+    if (line.startsWith("```")) code = !code;
+    return code || /^[|#]/.test(line) ? [line] : hanging(line, width);
+  });
+  return lines.join("\n");
 }
 
 function write(path: string, text: string): void {

@@ -10,21 +10,21 @@ import { BusbarError, isCode } from "../../../schemas/errors.ts";
 import { IDLE_EXIT_MS } from "../../../schemas/limits.ts";
 import type { Params, Result } from "../../../schemas/methods.ts";
 import { toRunSpec } from "../../../schemas/plan/draft.ts";
-import { renderReport } from "../../../schemas/plan/render.ts";
 import type { RunSpec } from "../../../schemas/task.ts";
 import { preflight } from "../../git/probe.ts";
 import { checkId } from "../address.ts";
 import { attend } from "../attend.ts";
 import { openBus } from "../connect.ts";
-import { type Args, type Bus, type Ctx, say, sayJson } from "../context.ts";
+import { type Args, type Bus, type Ctx, say, sayJson, tell } from "../context.ts";
 import { ensureUp } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkInto } from "../into.ts";
 import { thisHost } from "../launch.ts";
 import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
-import { badPlan, hasErrors, planJson, problemsText } from "../plan-said.ts";
+import { badPlan, hasErrors, planJson, problemsText, reportText } from "../plan-said.ts";
 import { formerLines } from "../render/former.ts";
 import { millis, plural } from "../render/time.ts";
+import { hanging } from "../render/width.ts";
 import { uncommittedFiles, uncommittedNote } from "../uncommitted.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
@@ -39,11 +39,11 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   if (addTo !== undefined) checkId("run", addTo);
   const known = addTo === undefined ? undefined : idsOf(addTo, !args.flag("dry-run"));
   const checked = await readPlan(ctx, { ...wishesOf(args), ...(known ? { known } : {}) });
-  if (!ctx.json) ctx.io.err(problemsText(checked, ctx.p));
+  if (!ctx.json) ctx.io.err(problemsText(checked, ctx));
   if (hasErrors(checked.problems) || !checked.draft || !checked.repo) throw badPlan(checked);
   const spec = specOf(args, checked);
   const warnings = await warningsOf(checked, spec, addTo);
-  if (!ctx.json) for (const warning of warnings) ctx.io.err(`${ctx.p.yellow("warning:")} ${warning}\n`);
+  if (!ctx.json) for (const warning of warnings) ctx.io.err(warningText(ctx, warning));
   if (args.flag("dry-run")) return dryRun(ctx, checked, spec, warnings);
 
   const { commonDir } = checked.repo.facts;
@@ -74,6 +74,11 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
       return again.started.length > 0 ? `started ${again.started.join(" and ")} again` : undefined;
     },
   });
+}
+
+function warningText({ io, p }: Ctx, warning: string): string {
+  const [first = "", ...more] = hanging(`warning: ${warning}`, io.columns());
+  return `${[p.yellow("warning:") + first.slice("warning:".length), ...more].join("\n")}\n`;
 }
 
 /** What is told before anything starts, and stops nothing. */
@@ -173,8 +178,8 @@ async function dryRun(ctx: Ctx, checked: CheckedPlan, spec: RunSpec, warnings: s
     });
     return EXIT.ok;
   }
-  if (checked.report) await ctx.io.out(renderReport(checked.report, ctx.p));
-  await say(
+  if (checked.report) await ctx.io.out(reportText(checked.report, ctx));
+  await tell(
     ctx,
     `would run ${plural(spec.tasks.length, "task")} as ${spec.run} on ${spec.base_name} ${spec.base.slice(0, 12)}, ${spec.workers} at once; nothing was started`,
   );
@@ -201,7 +206,7 @@ async function announce(
     `${ctx.p.bold(run)}: ${what}, base ${spec.base_name} ${spec.base.slice(0, 12)}, ${spec.workers} at once`,
   );
   if (spec.gate === "none")
-    await say(ctx, ctx.p.yellow("gate: none - only each task's own acceptance is proof"));
+    await tell(ctx, "gate: none - only each task's own acceptance is proof", ctx.p.yellow);
   if (!detach && !own)
     await say(ctx, `  Ctrl-C and SIGTERM only leave it; to cancel it:  busctl cancel ${run}`);
   if (detach)

@@ -13,7 +13,7 @@ import { rowOf } from "../render/row.ts";
 import { taskTable } from "../render/summary.ts";
 import { taskJson } from "../render/task-json.ts";
 import { taskScreen } from "../render/task-screen.ts";
-import { displayWidth, oneLine, wrap } from "../render/width.ts";
+import { displayWidth, hanging, oneLine, wrap } from "../render/width.ts";
 import { unknownBranches, unknownBranchLines } from "../unknown-branches.ts";
 
 const AUDIT_ONLY = ["method", "actor", "request-id", "since", "until", "limit", "newest"] as const;
@@ -104,7 +104,7 @@ function headLines(ctx: Ctx, summary: RunSummary, rows: readonly ReturnType<type
     .join("  ");
   const facts = `${standingWord(summary)}, base ${summary.base_name} ${summary.base.slice(0, 10)}, branch ${summary.branch}`;
   const fits = displayWidth(first) + 2 + displayWidth(facts) <= ctx.io.columns();
-  const head = fits ? [`${first}  ${p.dim(facts)}`] : [first, p.dim(facts)];
+  const head = fits ? [`${first}  ${p.dim(facts)}`] : [first, ...hanging(facts, ctx.io.columns()).map(p.dim)];
   if (summary.paused_why === undefined) return head;
   const why = `paused: ${oneLine(summary.paused_why)}; then: busctl resume ${summary.run}`;
   return [...head, ...wrap(why, ctx.io.columns()).map((line) => p.yellow(line))];
