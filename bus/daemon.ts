@@ -48,7 +48,8 @@ const LOCK_AGAIN_MS = 50;
 const GUARD_MS = 1_000;
 /** What the scheduler gets to cancel its agents (TERM, grace, KILL, settle) before the bus ends without it. */
 const SHUTDOWN_CANCEL_MS = 30_000;
-const SHUTDOWN_LEAVE_MS = 5_000;
+/** Longer than a check takes to end that hears no TERM; the scheduler goes as soon as it has. */
+const SHUTDOWN_LEAVE_MS = 20_000;
 
 /** The store as a daemon needs it. */
 export interface DaemonStore extends StateStore, RecordSource {

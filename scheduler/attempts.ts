@@ -323,6 +323,14 @@ export class Attempts {
     for (const { runner } of this.#live.values()) await runner.relieve();
   }
 
+  /** What no cancelling ends: a landing that is proven anew for a task that has passed. The next scheduler does it again. */
+  letGoOfLandings(): void {
+    for (const { runner } of this.#live.values()) {
+      const { ref, abort } = runner.attempt;
+      if (this.#kit.mirror.task(ref.run, ref.task)?.state.name === "passed") abort.abort(DETACH);
+    }
+  }
+
   /** Waits until nothing runs; at most `limitMs`. */
   async drain(limitMs: number): Promise<void> {
     const all = Promise.allSettled([...this.#live.values()].map((live) => live.done));
@@ -331,7 +339,7 @@ export class Attempts {
     limit.abort();
   }
 
-  /** Lets go: agents go on under their shims, checks are ended, nothing is reported. */
+  /** Lets go: agents go on under their shims, checks are told to end, nothing is reported. */
   async detach(): Promise<void> {
     this.#letGo.abort(DETACH);
     for (const { runner } of this.#live.values()) runner.attempt.abort.abort(DETACH);

@@ -22,7 +22,6 @@ import { afterTrouble, hintOf, judge, type PlannedCheck, type Trouble } from "./
 import { checkEnvSpecs, checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { clearWay } from "./open-tree.ts";
-import { DETACH } from "./processes.ts";
 import { whileAway } from "./settle.ts";
 import { type Ended, explained, isListening, lookAtMachine } from "./trouble.ts";
 
@@ -122,7 +121,7 @@ async function onePass(kit: Kit, order: GateOrder): Promise<PassResult> {
     return { kind: "trouble", trouble: "fact", verdict: "infra", check: "", evidence: said };
   } finally {
     lease.release();
-    if (order.signal.reason !== DETACH) kit.places.give({ dir }, keep);
+    kit.places.give({ dir }, keep);
   }
 }
 

@@ -148,16 +148,19 @@ export class Engine {
   }
 
   /**
-   * Claims nothing more. `leave`: agents go on under their shims, everything else is let go of. Else: waits until the
-   * bus has cancelled what runs and it has ended, at most `limitMs`. Then no git of ours goes on.
+   * Claims nothing more. Landings and their checks end at once; the next scheduler takes them up again. `leave`: agents
+   * go on under their shims, their checks end. Else: waits until the bus has cancelled what runs and it has ended, at most
+   * `limitMs`. Then no git of ours goes on.
    */
   async stop(leave: boolean, limitMs: number): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#slow);
-    if (!leave) await this.#attempts.drain(limitMs);
     const trains = this.#trains.detach();
+    this.#attempts.letGoOfLandings();
+    if (!leave) await this.#attempts.drain(limitMs);
     await this.#attempts.detach();
     await this.#options.endGit();
+    await this.#options.processes.ended();
     await trains;
     await this.#kit.places.close();
   }
@@ -184,6 +187,7 @@ export class Engine {
 
   async #oneTick(): Promise<void> {
     await this.#catchUp();
+    if (this.#stopped) return;
     this.#attempts.stopEnded();
     this.#trains.move();
     await this.#finisher.look();

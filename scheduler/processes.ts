@@ -10,7 +10,8 @@
 //    c. else `lost`.
 //
 // An abort asks the shim to end (SIGTERM) and waits for one of the above; a shim that does not end within its grace
-// time is killed, and its processes with it. An abort with DETACH leaves the shim alone and only stops the waiting.
+// time is killed, and its processes with it. An abort with DETACH (the scheduler ends) leaves an agent's shim alone and
+// only stops the waiting. A check's is ended like by any abort: what it found would reach nobody, and it is made again.
 //
 // A shim of which nothing can be known, or that is stopped, is neither killed nor given up here: the doubt is told to
 // people (attempts.ts), and the lease, which only its own heartbeats renew, bounds it.
@@ -31,7 +32,7 @@ import { identityOf, type PidFile, type Probed, probe, readPidFile, readStat } f
 import { heardFrom, madeUp, readOutbox, reported } from "./outcomes.ts";
 import { endStrays, type Quarry } from "./strays.ts";
 
-/** Reason of an abort that must not touch the process: the scheduler goes, the agent stays. */
+/** Reason of an abort after which nothing is settled and nothing moved: the scheduler goes, agents stay, checks end. */
 export const DETACH = Symbol("detach");
 
 interface Waiting {
@@ -47,6 +48,8 @@ interface Waiting {
   ending?: boolean;
   doubt?: Doubt | undefined;
   settle(outcome: Outcome): void;
+  /** The end of the waiting. */
+  over?: Promise<Outcome>;
 }
 
 /** Beyond the grace time and the settling of the shim itself. */
@@ -70,6 +73,11 @@ export class ShimProcesses implements Processes {
       probe?: (shim: PidFile) => Probed;
     },
   ) {}
+
+  /** After all was aborted: fulfilled when nobody is waited for any more, checks that take their time to end among them. */
+  async ended(): Promise<void> {
+    await Promise.allSettled([...this.#waiting.values()].map(({ over }) => over));
+  }
 
   /** Shims that live now, as far as they are our children. */
   get pids(): number[] {
@@ -151,8 +159,9 @@ export class ShimProcesses implements Processes {
       );
     }
     this.#waiting.set(key, waiting);
+    waiting.over = this.#untilAborted(waiting, outcome, signal);
     try {
-      return await this.#untilAborted(waiting, outcome, signal);
+      return await waiting.over;
     } finally {
       this.#waiting.delete(key);
     }
@@ -165,7 +174,7 @@ export class ShimProcesses implements Processes {
     });
     const first = await Promise.race([outcome, aborted]);
     if (first !== "aborted") return first;
-    if (signal.reason === DETACH)
+    if (signal.reason === DETACH && waiting.job.kind === "agent")
       throw new BusbarError(
         "SHUTTING_DOWN",
         `waiting for ${waiting.job.name}: the scheduler ends, the process goes on`,

@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { runningScheduler, runningShims } from "../../bus/client/running.ts";
+import type { Task } from "../../schemas/task.ts";
 import { isAlive, processesOf } from "../helpers/processes.ts";
 import { until } from "../helpers/wait.ts";
 import { makeWorld, type World } from "../helpers/world.ts";
@@ -152,27 +153,77 @@ test("O8: down --leave-running during an attached run: the watch ends, the agent
   assert.equal(back.code, 0, back.out + back.err);
 });
 
-test("O8: down while a task lands cancels nothing and says that the landing goes on; after up it merges by itself", async (t) => {
+/** A check that marks its begin, ends when told by a file, and does not hear TERM. */
+const stubborn = (w: World, mark: string) =>
+  `trap '' TERM; touch ${w.W}/${mark}; until test -e ${w.W}/go; do sleep 0.1; done`;
+
+for (const gate of [
+  { at: "a check of the landing", of: (run: string) => ({ middle: [{ name: "slow", run }] }) },
+  {
+    at: "a set-up of the landing",
+    of: (run: string) => ({
+      setup: [{ run: `if git grep -q seven HEAD -- other.txt; then ${run}; fi` }],
+      middle: [{ name: "quick", run: "true" }],
+    }),
+  },
+])
+  test(`O8: down during ${gate.at} ends it, cancels nothing and says that the landing goes on; after up it merges by itself`, async (t) => {
+    const w = makeWorld(t);
+    // The second to land is proven on a tree of its own.
+    const file = w.plan(
+      [
+        { id: "first", command: "echo seven > other.txt", priority: 1 },
+        { id: "a", command: `until test -e ${w.W}/work; do sleep 0.1; done; echo a > a.txt` },
+      ],
+      { gate: gate.of(`if test -e a.txt; then ${stubborn(w, "checking")}; fi`) },
+    );
+    const ran = await w.busctl(["run", "--detach", file]);
+    assert.equal(ran.code, 0, ran.out + ran.err);
+    const merged = ({ state }: Task) => state.name === "passed" && state.merged !== null;
+    const isMerged = async (id: string) => merged((await w.state("r")).tasks.get(id) as Task);
+    await until("the first has landed", () => isMerged("first"));
+    w.sh("touch work");
+    await until("the check of the landing runs", () => existsSync(join(w.W, "checking")));
+    const head = w.git("rev-parse", "busbar/r");
+    const down = await w.busctl(["down"]);
+    assert.deepEqual(processesOf(w.W), [], down.out + down.err);
+    assert.equal(down.code, 0, down.out + down.err);
+    assert.equal(down.out, "down: ended bus and scheduler\n  1 landing goes on after `busctl up`: r/a#1\n");
+    assert.equal(w.git("rev-parse", "busbar/r"), head, "the branch is not touched");
+    w.sh("touch go");
+    assert.equal((await w.busctl(["up"])).code, 0);
+    const follow = await w.busctl(["tasks", "--follow", "--run", "r"]);
+    assert.equal(follow.code, 0, follow.out + follow.err);
+    const { tasks, run } = await w.state("r");
+    assert.equal(tasks.get("a")?.attempts.length, 1);
+    assert.deepEqual([run.landed.length, run.paused], [2, false]);
+  });
+
+test("O8: down during a shallow check ends it with its attempt", async (t) => {
   const w = makeWorld(t);
-  const check = `touch ${w.W}/checking; until test -e ${w.W}/go; do sleep 0.1; done`;
-  const gate = { middle: [{ name: "slow", run: check }] };
-  const file = w.plan([{ id: "a", command: "echo a > a.txt" }], { gate });
-  const ran = await w.busctl(["run", "--detach", file]);
+  const gate = { shallow: [{ name: "slow", run: stubborn(w, "checking") }] };
+  const ran = await w.busctl(["run", "--detach", w.plan([{ id: "a", command: "echo a > a.txt" }], { gate })]);
   assert.equal(ran.code, 0, ran.out + ran.err);
-  await until("the check of the landing runs", () => existsSync(join(w.W, "checking")));
-  const { state_dir } = w.endpoint();
-  const ending = w.start(["down"]);
-  await until("the scheduler has ended", () => !runningScheduler(state_dir));
-  w.sh("touch go");
-  const down = await ending.ended;
+  await until("the check runs", () => existsSync(join(w.W, "checking")));
+  const down = await w.busctl(["down"]);
+  assert.deepEqual(processesOf(w.W), [], down.out + down.err);
   assert.equal(down.code, 0, down.out + down.err);
-  assert.match(
-    down.out,
-    /^down: ended bus and scheduler\n {2}1 landing goes on after `busctl up`: r\/a#1\n$/,
-  );
+  assert.match(down.out, /^down: ended bus and scheduler\n {2}cancelled 1 attempt: r\/a#1\n/);
+});
+
+test("O8: down --leave-running leaves agents only: a check is ended, and made again after up", async (t) => {
+  const w = makeWorld(t);
+  const gate = { shallow: [{ name: "slow", run: stubborn(w, "checking") }] };
+  const ran = await w.busctl(["run", "--detach", w.plan([{ id: "a", command: "echo a > a.txt" }], { gate })]);
+  assert.equal(ran.code, 0, ran.out + ran.err);
+  await until("the check runs", () => existsSync(join(w.W, "checking")));
+  const down = await w.busctl(["down", "--leave-running"]);
+  assert.deepEqual(processesOf(w.W), [], down.out + down.err);
+  assert.equal(down.code, 0, down.out + down.err);
+  assert.equal(down.out, "down: ended bus and scheduler\n");
+  w.sh("touch go");
   assert.equal((await w.busctl(["up"])).code, 0);
   const follow = await w.busctl(["tasks", "--follow", "--run", "r"]);
   assert.equal(follow.code, 0, follow.out + follow.err);
-  const { tasks } = await w.state("r");
-  assert.equal(tasks.get("a")?.attempts.length, 1);
+  assert.equal((await w.state("r")).tasks.get("a")?.attempts.length, 1);
 });

@@ -201,6 +201,31 @@ test("issue 3: the bus comes back with an older state under a living scheduler: 
   assert.ok(isAlive(world.scheduler.child.pid ?? 0));
 });
 
+test("O8: down while a landing is proven anew ends its check; after up it is proven anew and taken over", async (t) => {
+  const world = await engineWorld(t);
+  const check = 'echo x >> "$W/checks"; until [ -e "$W/go" ]; do sleep 0.05; done';
+  const run = await world.submit([counting("a")], { gate: gateOf(check) });
+  await until("the deep check runs", () => lines(world, "checks") === 1);
+  cpSync(busDir(world), backupOf(world), { recursive: true });
+  touch(world, "go");
+  await world.ended(run);
+  const head = world.git("git rev-parse busbar/r");
+  await world.kill(world.bus);
+  rmSync(join(world.dir, "go"));
+  rmSync(busDir(world), { recursive: true });
+  cpSync(backupOf(world), busDir(world), { recursive: true });
+  await world.startBus();
+  await until("the check runs again", () => lines(world, "checks") === 2);
+  await world.person.call("shutdown", {});
+  await until("nobody is left", () => processesOf(world.dir).length === 0);
+  touch(world, "go");
+  await startBoth(world);
+  const { run: facts, task } = await world.ended(run);
+  assert.deepEqual([facts.head, facts.landed.length, facts.paused], [head, 1, false]);
+  assert.equal(task("a").attempts.length, 1);
+  assert.equal(lines(world, "starts-a"), 1);
+});
+
 test("issue 3: the bus comes back with a state from before a claim under a living scheduler: the landing is taken over, what runs without the bus's knowledge is ended", async (t) => {
   const world = await engineWorld(t);
   await world.kill(world.scheduler);
