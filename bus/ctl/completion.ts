@@ -1,6 +1,7 @@
-// Completion scripts for shells, written from the verb table. They start no program while completing, but
-// for task ids nothing is guessed.
+// Completion scripts for shells, written from the verb table. The one thing they start is `busctl completion tasks|runs`,
+// for names (names.ts).
 
+import { NAME_KINDS, namesMeant } from "./names.ts";
 import { GLOBAL_OPTIONS, type OptionDef, type VerbDef } from "./verb-def.ts";
 
 export type Shell = "bash" | "zsh" | "fish";
@@ -27,14 +28,18 @@ function bash(verbs: readonly VerbDef[]): string {
       .join(" ");
     const words = verb.completes === "shell" ? "bash zsh fish" : "";
     const files = verb.completes === "file" ? "1" : "";
-    return `    ${verb.name}) options="${options}"; words="${words}"; files="${files}" ;;`;
+    const names = namesMeant(verb.words) ?? "";
+    const colon = /TASK:|TASK\[:/.test(verb.words) ? "1" : "";
+    return `    ${verb.name}) options="${options}"; words="${words}"; files="${files}"; names="${names}"; colon="${colon}" ;;`;
   });
+  const named = NAME_KINDS.map((kind) => `    ${valued(verbs, kind)}) names="${kind}" ;;`);
   return `# busctl completion for bash: source <(busctl completion bash)
 _busctl() {
-  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD-1]}" verb="" options="" words="" files="" i
+  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD-1]}" verb="" options="" words="" files="" names="" colon="" i
+  local -a repo=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     case "\${COMP_WORDS[i]}" in
-      --repo) ((i++)) ;;
+      --repo) repo=(--repo "\${COMP_WORDS[i+1]}"); ((i++)) ;;
       -*) ;;
       *) verb="\${COMP_WORDS[i]}"; break ;;
     esac
@@ -48,12 +53,26 @@ _busctl() {
     "") COMPREPLY=($(compgen -W "${verbs.map((v) => v.name).join(" ")} --help --version" -- "$cur")); return ;;
 ${cases.join("\n")}
   esac
+  case "$prev" in
+    :) return ;;
+${named.join("\n")}
+  esac
   if [[ "$cur" == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$cur"))
   elif [[ -n "$files" ]]; then compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur"))
+  elif [[ -n "$names" ]]; then
+    if [[ -n "$colon" ]]; then compopt -o nospace 2>/dev/null; fi
+    COMPREPLY=($(compgen \${colon:+-S :} -W "$("\${COMP_WORDS[0]}" "\${repo[@]}" completion "$names" "$cur" 2>/dev/null)" -- "$cur"))
   else COMPREPLY=($(compgen -W "$words" -- "$cur")); fi
 }
 complete -F _busctl busctl
 `;
+}
+
+/** Options whose value is a name of that kind, as a pattern of the shell. */
+function valued(verbs: readonly VerbDef[], kind: string): string {
+  const options = verbs.flatMap(allOptions).filter((o) => namesMeant(o.value) === kind);
+  const words = options.flatMap((o) => [`--${o.name}`, ...(o.short ? [`-${o.short}`] : [])]);
+  return [...new Set(words)].join("|");
 }
 
 function zsh(verbs: readonly VerbDef[]): string {
@@ -66,20 +85,27 @@ function zsh(verbs: readonly VerbDef[]): string {
         : `[${help}]`;
       return [`'--${o.name}${tail}'`, ...(o.short ? [`'-${o.short}${tail}'`] : [])];
     });
+    const names = namesMeant(verb.words);
+    if (names !== undefined) specs.push(`'1:${names}: _busctl_names ${names}'`);
     if (verb.completes === "file") specs.push("'1:plan:_files'");
     if (verb.completes === "shell") specs.push("'1:shell:(bash zsh fish)'");
     return `    ${verb.name}) _arguments ${specs.join(" ")} ;;`;
   });
   return `#compdef busctl
 # busctl completion for zsh: busctl completion zsh > "\${fpath[1]}/_busctl"
+_busctl_names() {
+  local -a names=("\${(@f)$(busctl "\${repo[@]}" completion "$1" "$PREFIX" 2>/dev/null)}")
+  compadd -- "\${(@)names:#}"
+}
 _busctl() {
+  local -a repo=()
   local -a verbs=(
 ${describe.join("\n")}
   )
   if [[ "\${words[CURRENT-1]}" == --repo ]]; then _directories; return; fi
   local -i i=2
   while (( i < CURRENT )) && [[ "\${words[i]}" == -* ]]; do
-    [[ "\${words[i]}" == --repo ]] && (( i++ ))
+    [[ "\${words[i]}" == --repo ]] && repo=(--repo "\${words[i+1]}") && (( i++ ))
     (( i++ ))
   done
   if (( i >= CURRENT )); then _describe -t verbs 'busctl verb' verbs; return; fi
@@ -95,6 +121,8 @@ if [ "$funcstack[1]" = "_busctl" ]; then _busctl "$@"; else compdef _busctl busc
 
 function zshAction(option: OptionDef): string {
   if (option.value === "DIR") return "_directories";
+  const names = namesMeant(option.value);
+  if (names !== undefined) return ` _busctl_names ${names}`;
   return option.value === "FILE" ? "_files" : "";
 }
 
@@ -118,11 +146,19 @@ function fish(verbs: readonly VerbDef[]): string {
     "function __busctl_is",
     '  test "$(__busctl_verb)" = "$argv[1]"',
     "end",
+    "function __busctl_names",
+    "  set -l words (commandline -opc)",
+    "  set -l repo",
+    "  if set -l at (contains -i -- --repo $words)",
+    '    set repo --repo "$words[$(math $at + 1)]"',
+    "  end",
+    '  busctl $repo completion $argv[1] "$(commandline -ct)" 2>/dev/null',
+    "end",
     "complete -c busctl -f",
   ];
   const option = (when: string, o: OptionDef) => {
     const short = o.short ? ` -s ${o.short}` : "";
-    const value = o.value ? (o.value === "FILE" || o.value === "DIR" ? " -r -F" : " -x") : "";
+    const value = fishValue(o);
     lines.push(`complete -c busctl ${when} -l ${o.name}${short}${value} -d '${quote(o.help)}'`);
   };
   for (const verb of verbs)
@@ -131,10 +167,19 @@ function fish(verbs: readonly VerbDef[]): string {
   for (const verb of verbs) {
     const when = `-n '__busctl_is ${verb.name}'`;
     for (const o of verb.options) option(when, o);
+    const names = namesMeant(verb.words);
+    if (names !== undefined) lines.push(`complete -c busctl ${when} -a '(__busctl_names ${names})'`);
     if (verb.completes === "file") lines.push(`complete -c busctl ${when} -F`);
     if (verb.completes === "shell") lines.push(`complete -c busctl ${when} -a 'bash zsh fish'`);
   }
   return `${lines.join("\n")}\n`;
+}
+
+function fishValue({ value }: OptionDef): string {
+  if (value === undefined) return "";
+  const names = namesMeant(value);
+  if (names !== undefined) return ` -x -a '(__busctl_names ${names})'`;
+  return value === "FILE" || value === "DIR" ? " -r -F" : " -x";
 }
 
 /** Fit for single quotes in all three shells. */

@@ -129,8 +129,11 @@ export const HOUSE_VERBS: readonly VerbDef[] = [
     name: "completion",
     words: "bash|zsh|fish",
     min: 1,
-    max: 1,
+    max: 2,
     summary: "print the completion script of a shell",
+    more: [
+      "The scripts offer names of tasks and runs by `busctl completion tasks|runs [PREFIX]`: one a line, from the bus that runs, nothing where none answers.",
+    ],
     examples: [
       ["source <(busctl completion bash)", "in ~/.bashrc"],
       ["busctl completion fish > ~/.config/fish/completions/busctl.fish", ""],

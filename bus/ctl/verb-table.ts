@@ -18,7 +18,7 @@ const EXIT_CODES = [
 
 const RUN_OPTIONS: readonly OptionDef[] = [
   { name: "detach", short: "d", help: "submit, say the run's name, and leave" },
-  { name: "name", value: "RUN", help: "name of the run (default: `run:` in the plan)" },
+  { name: "name", value: "NAME", help: "name of the run (default: `run:` in the plan)" },
   { name: "base", value: "REF", help: "commit to start from (default: `base:` in the plan, else HEAD)" },
   { name: "into", value: "BRANCH", help: "move this branch to the result at the end" },
   { name: "workers", short: "w", value: "N", help: "attempts at once" },

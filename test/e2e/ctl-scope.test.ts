@@ -92,3 +92,25 @@ test("issue 2.6: plan and run say in one line what the checkout holds uncommitte
   const dry = await w.busctl(["run", here, "--dry-run"]);
   assert.ok(dry.err.split("\n").includes(`warning: ${said}`), dry.err);
 });
+
+test("issue 2.6: completion offers names of the bus that runs, and nothing where none does", async (t) => {
+  const w = makeWorld(t);
+  const quiet = await w.busctl(["completion", "tasks"]);
+  assert.deepEqual([quiet.code, quiet.out, quiet.err], [0, "", ""]);
+  const tasks = ["ab", "ac", "b"].map((id) => ({
+    id,
+    command: `echo x > ${id}.txt`,
+    allowed_files: [`${id}.txt`],
+  }));
+  assert.equal((await w.run(tasks)).code, 0);
+  const names = async (...words: string[]) => {
+    const { code, out, err } = await w.busctl(["completion", ...words]);
+    assert.deepEqual([code, err], [0, ""]);
+    return out.split("\n").filter((name) => name !== "");
+  };
+  assert.deepEqual(await names("tasks"), ["ab", "ac", "b"]);
+  assert.deepEqual(await names("tasks", "a"), ["ab", "ac"]);
+  assert.deepEqual(await names("runs", "r"), ["r"]);
+  assert.deepEqual(await names("runs", "r/b"), ["r/b"]);
+  assert.deepEqual(await names("tasks", "none/"), []);
+});

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { completionScript, type Shell } from "../../bus/ctl/completion.ts";
@@ -20,15 +20,51 @@ function homeWith(t: TestContext, shell: Shell, name: string): string | undefine
   mkdirSync(dirname(file), { recursive: true });
   writeFileSync(file, completionScript(shell, VERBS));
   writeFileSync(join(home, "plan.yaml"), "");
+  // Stands for busctl at a bus: says what it was asked with, and some names.
+  mkdirSync(join(home, "bin"));
+  const asked = `#!/bin/sh\necho "$*" >> "$HOME/asked"\nfor w; do case $w in tasks) printf 'slugs\\nslug_docs\\nother\\n';; runs) printf 'tidy\\n';; esac; done\n`;
+  writeFileSync(join(home, "bin/busctl"), asked, { mode: 0o755 });
   return home;
 }
+
+const pathWith = (home: string) => `${home}/bin:${process.env.PATH}`;
+
+test("issue 2.6: bash completes verbs, options, plan files, and names of tasks and runs from the bus", (t) => {
+  const home = homeWith(t, "bash", "busctl.bash");
+  if (home === undefined) return;
+  const ask = (...words: string[]): string[] => {
+    const script = `source ./busctl.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _busctl; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const env = { PATH: pathWith(home), HOME: home };
+    const ran = spawnSync("bash", ["-c", script, "bash", "busctl", ...words], {
+      cwd: home,
+      env,
+      encoding: "utf8",
+    });
+    assert.equal(ran.stderr, "");
+    return ran.stdout.split("\n").filter((word) => word !== "");
+  };
+  assert.deepEqual(ask("ta"), ["tasks"]);
+  assert.deepEqual(ask("verify", "--meth"), []);
+  assert.deepEqual(ask("run", "pla"), ["plan.yaml"]);
+  assert.deepEqual(ask("diff", "slug"), ["slugs", "slug_docs"]);
+  assert.deepEqual(ask("cat", "slugs"), ["slugs:"]);
+  assert.deepEqual(ask("cat", "slugs", ":", ""), [], "a path of a snapshot");
+  assert.deepEqual(ask("pause", ""), ["tidy"]);
+  assert.deepEqual(ask("tasks", "--task", "o"), ["other"]);
+  assert.deepEqual(ask("run", "--name", "t"), [], "a new name is nobody's");
+  assert.deepEqual(ask("--repo", "a b", "logs", "-f", "o"), ["other"]);
+  assert.equal(
+    readFileSync(join(home, "asked"), "utf8").trim().split("\n").at(-1),
+    "--repo a b completion tasks o",
+  );
+});
 
 test("issue 2.6: fish completes verbs, options of the verb only, plan files and shells, not those of systemd's tool", (t) => {
   const home = homeWith(t, "fish", "config/fish/completions/busctl.fish");
   if (home === undefined) return;
   const ask = (line: string): string[] => {
     const env = {
-      PATH: process.env.PATH,
+      PATH: pathWith(home),
       HOME: home,
       XDG_CONFIG_HOME: join(home, "config"),
       LANG: "C.UTF-8",
@@ -50,6 +86,13 @@ test("issue 2.6: fish completes verbs, options of the verb only, plan files and 
   assert.deepEqual(ask("busctl verify --meth"), []);
   assert.deepEqual(ask("busctl plan pl"), ["plan.yaml"]);
   assert.deepEqual(ask("busctl completion ").toSorted(), ["bash", "fish", "zsh"]);
+  assert.deepEqual(ask("busctl diff sl").toSorted(), ["slug_docs", "slugs"]);
+  assert.deepEqual(ask("busctl tasks --task o"), ["other"]);
+  assert.deepEqual(ask("busctl --repo x pause t"), ["tidy"]);
+  assert.equal(
+    readFileSync(join(home, "asked"), "utf8").trim().split("\n").at(-1),
+    "--repo x completion runs t",
+  );
 });
 
 /** Types into an interactive zsh and waits, bounded, for each word to appear. */
@@ -73,13 +116,15 @@ type_and_see 'busctl --repo . veri' 'fy '
 type_and_see 'busctl tasks --meth' 'od '
 type_and_see 'busctl completion fi' 'sh '
 type_and_see 'busctl run pla' 'n.yaml '
+type_and_see 'busctl --repo . diff oth' 'er '
+type_and_see 'busctl tasks --run ti' 'dy '
 zpty -d z
 `.replaceAll("\\${", "${");
 
 test("issue 2.6: zsh completes verbs, options, shells and plan files", (t) => {
   const home = homeWith(t, "zsh", "_busctl");
   if (home === undefined) return;
-  const env = { PATH: process.env.PATH, HOME: home, ZDOTDIR: home, TERM: "dumb", LANG: "C.UTF-8" };
+  const env = { PATH: pathWith(home), HOME: home, ZDOTDIR: home, TERM: "dumb", LANG: "C.UTF-8" };
   const ran = spawnSync("zsh", ["-f", "-c", TYPIST], { cwd: home, env, encoding: "utf8", timeout: 120_000 });
   assert.equal(ran.status, 0, ran.stdout + ran.stderr);
 });
