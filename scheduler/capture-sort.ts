@@ -20,7 +20,15 @@ export interface SortRules {
 
 export interface Refused {
   path: string;
-  rule: "not-utf8" | "oversize" | "special" | "nested-repository" | "gitlink" | "git-name" | "unaccounted";
+  rule:
+    | "not-utf8"
+    | "oversize"
+    | "special"
+    | "nested-repository"
+    | "gitlink"
+    | "git-name"
+    | "unaccounted"
+    | "secret";
   why: string;
 }
 

@@ -2,7 +2,8 @@
 // git (design section 3.3; cases 15, 23, 24, 25, 30). In order:
 //   1. Scan with an index that can be believed (capture-index.ts), in a directory that the attempt is not told of;
 //      GIT_DIR is the control repository, never the agent's.
-//   2. Sort each touched path (capture-sort.ts): refused, outside the scope, or in scope.
+//   2. Sort each touched path (capture-sort.ts): refused, outside the scope, or in scope. What is in scope and holds a
+//      secret (secret-scan.ts) is refused.
 //   3. Blobs and tree of what is in scope; what is outside stays in the workspace on the disk and is listed. The
 //      tree must differ from the base in just that.
 //   4. One commit whose only parent is the base, kept alive by the snapshot's ref in the user's repository.
@@ -26,6 +27,7 @@ import { modeOf, type OnDisk } from "./on-disk.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
 import { withScratch } from "./scratch.ts";
+import { type Leak, leaksIn, type ScanRules } from "./secret-scan.ts";
 import { type Snare, snaresAside } from "./snares.ts";
 import { submoduleChanges } from "./submodules.ts";
 import type { Workspace } from "./workspace.ts";
@@ -40,6 +42,8 @@ export interface CaptureOrder extends SortRules {
   message: string;
   identity: Identity;
   when?: number;
+  /** What no file in scope may hold. Default: nothing is looked for. */
+  scan?: ScanRules;
 }
 
 export type ChangeKind = "added" | "modified" | "deleted" | "type";
@@ -135,6 +139,10 @@ async function contentBy(order: CaptureOrder, scratch: string, baseTree: string)
   const aside = new Set((await snaresAside(workspace.work)).map(({ name }) => name));
   found.touched = found.touched.filter(({ name }) => !aside.has(name));
   const sorted = sort(order, found, await unchangedLarge(place, found.touched));
+  const leaks = order.scan ? await leaksIn(place, sorted.inside, order.scan) : [];
+  const leaking = new Set(leaks.map(({ name }) => name));
+  sorted.inside = sorted.inside.filter(({ name }) => !leaking.has(name));
+  sorted.refused.push(...leaks.map(secretIn));
   const [inside, outside] = await Promise.all([
     hashAll(place, sorted.inside, true),
     hashAll(place, sorted.outside, false),
@@ -159,6 +167,10 @@ async function contentBy(order: CaptureOrder, scratch: string, baseTree: string)
         ? []
         : [`taken byte for byte, against their attributes: ${raw.slice(0, 20).join(", ")}`],
   };
+}
+
+function secretIn({ name, line, what }: Leak): Refused {
+  return { path: showName(name), rule: "secret", why: `line ${line} holds ${what}` };
 }
 
 function special({ name, what }: Snare): Refused {

@@ -9,7 +9,14 @@
 // 7. Passed goes to the train; red goes back with the end of the log.
 
 import { faultPoint } from "../schemas/fault-points.ts";
-import { type Evidence, PROTECTED_SUMMARY, type Run, type SnapshotInfo, type Task } from "../schemas/task.ts";
+import {
+  type Evidence,
+  PROTECTED_SUMMARY,
+  type Run,
+  SECRET_SUMMARY,
+  type SnapshotInfo,
+  type Task,
+} from "../schemas/task.ts";
 import type { Captured } from "./capture.ts";
 import { contextOf } from "./context.ts";
 import { agentEnd, evidence } from "./evidence.ts";
@@ -94,6 +101,8 @@ function faultsOf(task: Task, run: Run, captured: Captured): Evidence | undefine
   const paths = [...new Set(faults.map((fault) => fault.path))];
   const lines = faults.slice(0, 100).map((fault) => `${fault.path}: ${fault.why}`);
   const more = paths.length > 3 ? ` and ${paths.length - 3} more` : "";
+  if (faults.every((fault) => fault.rule === "secret"))
+    return evidence(`${SECRET_SUMMARY}${faults[0]?.why}${more}`, { paths, log: lines.join("\n") });
   const kept = faults.every((fault) => fault.rule.startsWith("protect: "));
   const what = kept ? PROTECTED_SUMMARY : "out of scope: ";
   const advice = kept ? " (nobody may change it)" : "";

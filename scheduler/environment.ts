@@ -13,7 +13,6 @@
 // any node_modules/.bin: what an agent wrote there must never run as a gate's tool (case 44 gate-tampering).
 
 import { delimiter, isAbsolute, normalize, sep } from "node:path";
-import { BusbarError } from "../schemas/errors.ts";
 import type { EnvSpec } from "../schemas/task.ts";
 
 export type HostEnv = Readonly<Record<string, string | undefined>>;
@@ -44,7 +43,7 @@ export interface EnvironmentInput {
   facts: Readonly<Record<string, string>>;
   /** In order; later ones win. */
   specs: readonly EnvSpec[];
-  /** The values of all sources in `specs`. */
+  /** The values of all sources in `specs`; a name whose source is missing here is left out. */
   sources: SecretValues;
 }
 
@@ -54,7 +53,12 @@ export type SecretValues = ReadonlyMap<string, string>;
 export interface Environment {
   env: Record<string, string>;
   /** Values that the shim redacts, longest first. */
-  secrets: { name: string; value: string }[];
+  secrets: Secret[];
+}
+
+export interface Secret {
+  name: string;
+  value: string;
 }
 
 /** `git rev-parse --local-env-vars`, and what else points git at other data. */
@@ -83,33 +87,42 @@ const MIN_GUESSED_SECRET_CHARS = 8;
 const MIN_DECLARED_SECRET_CHARS = 3;
 
 export function environmentOf(input: EnvironmentInput): Environment {
-  const env: Record<string, string> = { ...base(input), ...input.facts };
-  const declared = new Set(input.specs.flatMap((spec) => [...spec.secret, ...Object.keys(spec.secrets)]));
-  const injected = new Set<string>();
-  for (const spec of input.specs) {
-    for (const name of spec.pass) {
-      const value = input.host[name];
-      if (value !== undefined && !BINDS_GIT.has(name)) {
-        env[name] = value;
-        injected.add(name);
-      }
-    }
-    const read = Object.entries(spec.secrets).map(
-      ([name, source]) => [name, secretOf(input, source)] as const,
-    );
-    for (const [name, value] of [...Object.entries(spec.set), ...read]) {
-      if (BINDS_GIT.has(name)) continue;
-      env[name] = value;
-      injected.add(name);
-    }
-  }
-  return { env, secrets: secretsOf(env, injected, declared) };
+  const injected = injectedBy(input);
+  const env: Record<string, string> = { ...base(input), ...input.facts, ...Object.fromEntries(injected) };
+  return { env, secrets: secretsIn(input) };
 }
 
-function secretOf({ sources }: EnvironmentInput, source: string): string {
-  const value = sources.get(source);
-  if (value === undefined) throw new BusbarError("INTERNAL", `the secret of ${source} was not read`);
-  return value;
+type Injected = Pick<EnvironmentInput, "host" | "specs" | "sources">;
+
+/** Step 4. Names that bind git are left out. */
+function injectedBy({ host, specs, sources }: Injected): Map<string, string> {
+  const injected = new Map<string, string>();
+  const give = (name: string, value: string | undefined) => {
+    if (value !== undefined && !BINDS_GIT.has(name)) injected.set(name, value);
+  };
+  for (const spec of specs) {
+    for (const name of spec.pass) give(name, host[name]);
+    for (const [name, value] of Object.entries(spec.set)) give(name, value);
+    for (const [name, source] of Object.entries(spec.secrets ?? {})) give(name, sources.get(source));
+  }
+  return injected;
+}
+
+/** The secrets that a process is given, longest value first. */
+export function secretsIn(given: Injected): Secret[] {
+  const declared = new Set(
+    given.specs.flatMap((spec) => [...spec.secret, ...Object.keys(spec.secrets ?? {})]),
+  );
+  const secrets: Secret[] = [];
+  for (const [name, value] of injectedBy(given)) {
+    const least = declared.has(name)
+      ? MIN_DECLARED_SECRET_CHARS
+      : LOOKS_SECRET.test(name)
+        ? MIN_GUESSED_SECRET_CHARS
+        : Number.POSITIVE_INFINITY;
+    if (value.length >= least) secrets.push({ name, value });
+  }
+  return secrets.sort((a, b) => b.value.length - a.value.length);
 }
 
 function base(input: EnvironmentInput): Record<string, string> {
@@ -162,24 +175,6 @@ function keepsEntry(entry: string, notBelow: readonly string[]): boolean {
   const dir = normalize(entry).replace(/\/+$/, "") || "/";
   if (dir.endsWith(`${sep}node_modules${sep}.bin`)) return false;
   return !notBelow.some((top) => dir === top || dir.startsWith(top.endsWith(sep) ? top : `${top}${sep}`));
-}
-
-function secretsOf(
-  env: Readonly<Record<string, string>>,
-  injected: ReadonlySet<string>,
-  declared: ReadonlySet<string>,
-): { name: string; value: string }[] {
-  const secrets: { name: string; value: string }[] = [];
-  for (const name of injected) {
-    const value = env[name] ?? "";
-    const least = declared.has(name)
-      ? MIN_DECLARED_SECRET_CHARS
-      : LOOKS_SECRET.test(name)
-        ? MIN_GUESSED_SECRET_CHARS
-        : Number.POSITIVE_INFINITY;
-    if (value.length >= least) secrets.push({ name, value });
-  }
-  return secrets.sort((a, b) => b.value.length - a.value.length);
 }
 
 /** What a shim itself is started with: enough for node to run, nothing that makes it slow or big. */

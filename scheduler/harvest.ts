@@ -12,12 +12,15 @@ import { borrowsAsMade, headOid, readAgentGit, withAgentObjects } from "./agent-
 import { type Control, controlGit, repoGit } from "./control.ts";
 import { adoptPack, type Release } from "./kept-pack.ts";
 import { withScratch } from "./scratch.ts";
+import { leakInText, type ScanRules } from "./secret-scan.ts";
 
 export interface HarvestOrder {
   control: Control;
   work: string;
   ref: AttemptRef;
   base: string;
+  /** What no commit may hold. Default: nothing is looked for. */
+  scan?: ScanRules;
 }
 
 export interface Harvested {
@@ -31,6 +34,8 @@ export interface Harvested {
 const MAX_TIPS = 200;
 /** An agent's commits beyond this are left in the workspace. */
 const MAX_HARVEST_BYTES = 1024 * 1024 * 1024;
+/** Packed: what is written out of them may be many times as much. */
+const MAX_SCANNED_BYTES = 8 * 1024 * 1024;
 
 export async function harvest(order: HarvestOrder): Promise<Harvested> {
   const problems: string[] = [];
@@ -50,6 +55,11 @@ export async function harvest(order: HarvestOrder): Promise<Harvested> {
   try {
     const tips = await ownTips(order, all.slice(0, MAX_TIPS));
     if (tips.length === 0) return { tips: 0, problems };
+    const leak = await leakIn(order, tips);
+    if (leak !== undefined) {
+      problems.push(`the agent's own commits are not kept: ${leak}`);
+      return { tips: 0, problems };
+    }
     await withScratch(order.control.gitDir, async (dir) => {
       const release = await pack(order, tips, dir);
       try {
@@ -91,6 +101,23 @@ async function ownTips({ control, work, base }: HarvestOrder, oids: readonly str
   if (own.length < 2) return own;
   const independent = await controlGit(control, ["merge-base", "--independent", ...own], place);
   return independent.stdout.split("\n").filter(isOid);
+}
+
+/** Messages and changes of the commits. What is too much to be read is kept unread. */
+async function leakIn(
+  { control, work, base, scan }: HarvestOrder,
+  tips: readonly string[],
+): Promise<string | undefined> {
+  if (!scan) return undefined;
+  const place = withAgentObjects(control, work);
+  const range = [...tips, `^${base}`];
+  const usage = await controlGit(control, ["rev-list", "--objects", "--disk-usage", ...range], place);
+  if (Number(usage.stdout) > MAX_SCANNED_BYTES) return undefined;
+  const how = ["-p", "-U0", "-m", "--format=%H%n%an %ae%n%B", "--no-ext-diff", "--no-textconv", "--no-color"];
+  const { stdout } = await controlGit(control, ["log", ...how, ...range], place);
+  // What a commit takes away was in the base or in a commit of its own.
+  const leak = await leakInText(stdout.replace(/^-.*$/gm, ""), scan);
+  return leak && `they hold ${leak.what}`;
 }
 
 function hasObjects(work: string): boolean {

@@ -45,10 +45,21 @@ export class SecretSources {
   async read(specs: readonly Pick<EnvSpec, "secrets">[], signal?: AbortSignal): Promise<SecretValues> {
     const values = new Map<string, string>();
     for (const spec of specs)
-      for (const [name, source] of Object.entries(spec.secrets)) {
+      for (const [name, source] of Object.entries(spec.secrets ?? {})) {
         if (values.has(source)) continue;
         signal?.throwIfAborted();
         values.set(source, await this.#read(name, source));
+      }
+    return values;
+  }
+
+  /** For looking out for them: those that can be read. */
+  async readable(specs: readonly Pick<EnvSpec, "secrets">[]): Promise<SecretValues> {
+    const values = new Map<string, string>();
+    for (const spec of specs)
+      for (const [name, source] of Object.entries(spec.secrets ?? {})) {
+        const value = await this.#read(name, source).catch(() => undefined);
+        if (value !== undefined) values.set(source, value);
       }
     return values;
   }

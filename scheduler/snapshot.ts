@@ -1,17 +1,21 @@
 // A workspace as it is now, as a snapshot: the agent's own commits kept, the content captured by scope.
 
 import { join } from "node:path";
+import { compilePathSet } from "../schemas/globs.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import type { Canaries } from "./canary.ts";
 import { commitMessage } from "./candidate.ts";
 import { type Captured, capture } from "./capture.ts";
 import type { CheckoutWatch } from "./checkout-watch.ts";
 import { writeJson } from "./edges.ts";
+import { secretsIn } from "./environment.ts";
 import { harvest } from "./harvest.ts";
+import { agentEnvSpecs } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { clearWay } from "./open-tree.ts";
 import { inScope } from "./scope.ts";
 import { scopeOf } from "./scope-rules.ts";
+import type { ScanRules } from "./secret-scan.ts";
 import { untouchedSetupFiles } from "./setup-files.ts";
 import type { Workspace } from "./workspace.ts";
 
@@ -40,7 +44,8 @@ export async function keep(at: Concluding): Promise<Captured> {
   const { kit, attempt, task, workspace } = at;
   const { control } = kit;
   const { ref, base } = attempt;
-  const kept = await harvest({ control, work: workspace.work, ref, base });
+  const scan = await scanRules(at);
+  const kept = await harvest({ control, work: workspace.work, ref, base, scan });
   for (const problem of kept.problems) kit.log.warn("harvest", { ...ref, problem });
   const captured = await captureNow(at, nextVersion(task, ref.attempt));
   const { version } = captured;
@@ -55,10 +60,22 @@ export async function keep(at: Concluding): Promise<Captured> {
   return captured;
 }
 
+/** What may be in no object: the secrets that the attempt was given, as far as they can be read again. */
+async function scanRules({ kit, task, run }: Concluding): Promise<ScanRules> {
+  const { may_hold_secrets } = run.spec;
+  const specs = agentEnvSpecs(kit, task.spec);
+  const sources = await kit.secrets.readable(specs);
+  return {
+    secrets: secretsIn({ host: kit.env, specs, sources }),
+    ...(may_hold_secrets ? { mayLook: compilePathSet(may_hold_secrets).matches } : {}),
+  };
+}
+
 /** The working tree as it is now, as version `version` or the next that is free. */
-export function captureNow(at: Concluding, version: number): Promise<Captured> {
+export async function captureNow(at: Concluding, version: number): Promise<Captured> {
   const { kit, attempt, task, run, workspace } = at;
-  return capture({
+  return await capture({
+    scan: await scanRules(at),
     control: kit.control,
     workspace,
     ref: attempt.ref,

@@ -62,10 +62,10 @@ export const EnvSpec = z.strictObject({
   /** Names (of `pass` or `set`) whose values are redacted from every log. */
   secret: z.array(z.string()).default([]),
   /** Names and where their values come from; for the one process that they are written for. */
-  secrets: z.record(EnvName, SecretSource).default({}),
+  secrets: z.record(EnvName, SecretSource).optional(),
 });
 
-export const NO_ENV = { pass: [], set: {}, secret: [], secrets: {} } satisfies z.infer<typeof EnvSpec>;
+export const NO_ENV = { pass: [], set: {}, secret: [] } satisfies z.infer<typeof EnvSpec>;
 
 export const TaskSpec = z.strictObject({
   id: Id,
@@ -149,6 +149,8 @@ export const RunSpec = z.strictObject({
   gate: z.union([Gate, z.literal("none")]),
   /** Globs of files restored from the base before every check. */
   protect: z.array(z.string()).default([]),
+  /** Globs of files that may hold what looks like a secret; never one that was given to the agent. */
+  may_hold_secrets: z.array(z.string()).optional(),
   /** Globs of public files: tasks that may touch one go one after the other. */
   serial: z.array(z.string()).default([]),
   /** Globs of files read-only to every task that does not declare `changes_contracts`. */
@@ -197,6 +199,8 @@ export type Phase = z.infer<typeof Phase>;
 
 /** How the evidence begins when all that is out of scope is of the plan's `protect`: no grant helps there. */
 export const PROTECTED_SUMMARY = "protected by the plan: ";
+/** How it begins when all that is wrong is that files hold secrets. */
+export const SECRET_SUMMARY = "secret in the change: ";
 
 /** What a person, and the next attempt, is told about a failure. Bounded and redacted. */
 export const Evidence = z.strictObject({

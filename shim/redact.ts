@@ -1,6 +1,6 @@
 // Redaction of a stream of bytes, in pieces of any size (L6, case 40 secrets-in-output). Two stages:
 //
-// 1. Declared values, in every form of secret-forms.ts. They go first: a rule of stage 2 could otherwise cut one
+// 1. Declared values, in every form of schemas/secret-forms.ts. They go first: a rule of stage 2 could otherwise cut one
 //    in the middle and let the rest through.
 // 2. What looks like a secret (secret-rules.ts).
 //
@@ -8,9 +8,9 @@
 // What is held is bounded by the longest form or the reach of a rule. In the place of a secret stands
 // `[redacted:NAME]`; all other bytes stay as they are.
 
+import { secretForms } from "../schemas/secret-forms.ts";
 import { type Hit, type Word, WordFinder } from "./find-words.ts";
 import { RuleStage } from "./redact-rules.ts";
-import { secretForms } from "./secret-forms.ts";
 import { keep, mark, Pieces, type Sink, type Stage } from "./stage.ts";
 
 export interface Secret {

@@ -34,6 +34,7 @@ export interface PlanDraft {
   reads: RunSpec["reads"];
   gate?: Gate | "none";
   protect: string[];
+  may_hold_secrets?: string[];
   serial: string[];
   contracts: string[];
   sandbox: RunSpec["sandbox"];
@@ -79,6 +80,7 @@ export function toRunSpec(draft: PlanDraft, resolved: Resolved): RunSpec {
     reads: draft.reads,
     gate: draft.gate,
     protect: draft.protect,
+    ...(draft.may_hold_secrets ? { may_hold_secrets: draft.may_hold_secrets } : {}),
     serial: draft.serial,
     contracts: draft.contracts,
     sandbox: draft.sandbox,

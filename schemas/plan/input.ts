@@ -80,9 +80,9 @@ const Env = z
     secret: EnvSpec.shape.secret
       .optional()
       .describe("Names of `pass` whose values are kept out of every log"),
-    secrets: EnvSpec.shape.secrets
-      .optional()
-      .describe("Names and where their values are read: env:NAME, file:PATH or cmd:COMMAND; not for checks"),
+    secrets: EnvSpec.shape.secrets.describe(
+      "Names and where their values are read: env:NAME, file:PATH or cmd:COMMAND; not for checks",
+    ),
   })
   .superRefine(({ set, secret }, context) => {
     for (const [i, name] of (secret ?? []).entries()) {
@@ -254,6 +254,9 @@ export const PlanHead = z.strictObject({
     .optional()
     .describe("What the run may use; read, not enforced yet"),
   gate: GateInput.optional(),
+  may_hold_secrets: Patterns.optional().describe(
+    "Patterns of files that may hold what looks like a secret (test data); a secret of the plan itself never",
+  ),
   protect: Patterns.optional().describe("Patterns of files restored from the base before every check"),
   serial: Patterns.optional().describe(
     "Patterns of public files: tasks that may touch one go one after the other",

@@ -91,8 +91,8 @@ export function checkGate(context: LintContext): void {
 }
 
 export function checkPlanPatterns(context: LintContext): void {
-  for (const key of ["protect", "serial", "contracts"] as const)
-    checkPatternList(context.draft[key], (i) => context.draft.where(key, i), context);
+  for (const key of ["protect", "may_hold_secrets", "serial", "contracts"] as const)
+    checkPatternList(context.draft[key] ?? [], (i) => context.draft.where(key, i), context);
 }
 
 export interface Overlaps {

@@ -153,7 +153,7 @@ function env(under: TaskInput["env"], over: TaskInput["env"]): EnvSpec {
     pass: both(under?.pass, over?.pass),
     set: { ...under?.set, ...over?.set },
     secret: both(under?.secret, over?.secret),
-    secrets: { ...under?.secrets, ...over?.secrets },
+    ...(under?.secrets || over?.secrets ? { secrets: { ...under?.secrets, ...over?.secrets } } : {}),
   };
 }
 

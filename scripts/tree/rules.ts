@@ -41,6 +41,8 @@ export const PACKAGES: ReadonlyMap<string, readonly string[]> = new Map([
   ["pidusage", ["scheduler/usage.ts"]],
   ["systeminformation", ["scheduler/machine.ts"]],
   ["yargs", ["bus/ctl/"]],
+  ["@secretlint/core", ["scheduler/secret-scan.ts"]],
+  ["@secretlint/secretlint-rule-preset-recommend", ["scheduler/secret-scan.ts"]],
   ["zod", ["schemas/"]],
   ["yaml", ["schemas/plan/"]],
   ["fast-check", ["test/"]],

@@ -43,3 +43,56 @@ function filesBelow(dir: string): string[] {
     .map((entry) => join(entry.parentPath, entry.name))
     .filter((path) => existsSync(path));
 }
+
+const TOKEN = `ghp_${"a1B2c3D4e5".repeat(3)}abcdef`;
+const OLD = `ghp_${"Z9y8X7w6V5".repeat(3)}uvwxyz`;
+
+/** Every object of the repository and of the agents' own, as text. */
+function objects(world: Awaited<ReturnType<typeof engineWorld>>): string {
+  return world.git("git cat-file --batch-all-objects --batch --buffer | tr '\\0' '\\n'");
+}
+
+test("case 40 secrets-in-output, G4: a secret in a file stops the change, and gets into no object", async (t) => {
+  const world = await engineWorld(
+    t,
+    `echo base > f.txt; echo 'old ${OLD}' > known.txt; git add -A; git commit -qm base`,
+  );
+  writeFileSync(join(world.dir, "key"), VALUE);
+  writeFileSync(join(world.dir, "token"), TOKEN);
+  const env = { ...NO_ENV, pass: ["W"], secrets: { KEY: `file:${world.dir}/key` } };
+  const own = { retries: 0, acceptance: [{ run: "true" }] };
+  const run = await world.submit(
+    [
+      shellTask(
+        "value",
+        'printf "one\\ntwo %s\\n" "$KEY" > value.txt; git add -A; git commit -qm "use $KEY"; echo more >> value.txt',
+        { ...own, env, allowed_files: ["value.txt"] },
+      ),
+      shellTask("looks", '(echo "// secretlint-disable"; cat "$W/token") > looks.txt', own),
+      shellTask("known", "echo more >> known.txt; echo ok > known2.txt", {
+        ...own,
+        allowed_files: ["known.txt", "known2.txt"],
+      }),
+      shellTask("data", 'mkdir fix; cat "$W/token" > fix/data.txt', { ...own, allowed_files: ["fix/"] }),
+    ],
+    { may_hold_secrets: ["fix/"] },
+  );
+  const { task } = await world.ended(run);
+  const why = (id: string) => task(id).attempts[0]?.evidence?.summary;
+  assert.equal(why("value"), "secret in the change: value.txt: line 2 holds the value of the secret KEY");
+  assert.match(
+    why("looks") ?? "",
+    /^secret in the change: looks\.txt: line 2 holds what looks like a secret \(github/,
+  );
+  assert.doesNotMatch(JSON.stringify(task("looks")), new RegExp(TOKEN));
+  for (const id of ["known", "data"])
+    assert.equal(task(id).state.name, "passed", JSON.stringify(task(id).attempts));
+  assert.doesNotMatch(objects(world), new RegExp(VALUE));
+  // The work itself is not lost: it stands in the workspace.
+  const dir = task("value").attempts[0]?.workspace ?? "";
+  assert.match(readFileSync(join(dir, "work", "value.txt"), "utf8"), new RegExp(VALUE));
+  assert.match(
+    readFileSync(join(dir, "captured.json"), "utf8"),
+    /own commits are not kept: they hold the value of the secret KEY/,
+  );
+});

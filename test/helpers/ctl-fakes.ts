@@ -32,7 +32,7 @@ export function makeTask(id: string, state: TaskState, more: Partial<Task> = {})
       timeout_s: 600,
       retries: 3,
       limits: {},
-      env: { pass: [], set: {}, secret: [], secrets: {} },
+      env: { pass: [], set: {}, secret: [] },
       tags: [],
       checkout: "full",
       no_changes: "fail",

@@ -186,7 +186,7 @@ export function isOver({ state }: Task): boolean {
 
 /** A task whose agent is a shell line that sees W. */
 export function shellTask(id: string, command: string, more: Partial<TaskSpec> = {}): TaskSpec {
-  const env = { pass: ["W"], set: {}, secret: [], secrets: {} };
+  const env = { pass: ["W"], set: {}, secret: [] };
   return specOf(id, { command, acceptance: [{ run: "true" }], env, ...more });
 }
 

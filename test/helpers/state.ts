@@ -29,7 +29,7 @@ export function taskSpec(id: string, over: Partial<TaskSpec> = {}): TaskSpec {
     timeout_s: 60,
     retries: 1,
     limits: {},
-    env: { pass: [], set: {}, secret: [], secrets: {} },
+    env: { pass: [], set: {}, secret: [] },
     tags: [],
     checkout: "full",
     no_changes: "fail",

@@ -7,7 +7,6 @@ const spec = (more: { pass?: string[]; set?: Record<string, string>; secret?: st
   pass: [],
   set: {},
   secret: [],
-  secrets: {},
   ...more,
 });
 function make(host: Record<string, string>, ...specs: ReturnType<typeof spec>[]) {

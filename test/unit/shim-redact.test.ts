@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import fc from "fast-check";
+import { secretForms } from "../../schemas/secret-forms.ts";
 import { lineRedactor, redactor, redactText, type Secret } from "../../shim/redact.ts";
-import { secretForms } from "../../shim/secret-forms.ts";
 
 const KEY = "sk-test-51HxQ9aZbYcXdWeVfUgT";
 const PASSWORD = "pa55:w@rd/with+chars";

@@ -1,7 +1,10 @@
 // What a person can do about a task or a run: commands that can be copied. Pure.
 
 import type { RunSummary } from "../../../schemas/methods.ts";
-import { PROTECTED_SUMMARY, type Task } from "../../../schemas/task.ts";
+import { PROTECTED_SUMMARY, SECRET_SUMMARY, type Task } from "../../../schemas/task.ts";
+
+/** A grant does not help where evidence begins so. */
+const NO_GRANT = [PROTECTED_SUMMARY, SECRET_SUMMARY];
 
 export interface Advice {
   /** What the person has to decide, in one sentence. */
@@ -25,7 +28,7 @@ export function adviceFor(task: Task): Advice | undefined {
         commands: [
           `busctl logs ${name}${checkOption(needs.evidence.check)} --tail 50`,
           ...(hasSnapshot(task) ? [`busctl diff ${name}`] : []),
-          ...(needs.cause === "scope" && !needs.evidence.summary.startsWith(PROTECTED_SUMMARY)
+          ...(needs.cause === "scope" && !NO_GRANT.some((words) => needs.evidence.summary.startsWith(words))
             ? [`busctl grant ${name} PATH    # where it should; then retry`]
             : []),
           `busctl retry ${name} --feedback "..."`,
