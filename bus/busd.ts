@@ -17,6 +17,7 @@ import { armFaults, FAULT_VARIABLE } from "./client/fault.ts";
 import { startFailure } from "./client/last-words.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
+import { clearScratch } from "./git/scratch.ts";
 import { attemptRefs, gitAnchor } from "./git-anchor.ts";
 import { gitRefs } from "./git-refs.ts";
 import { makeMethods } from "./methods/index.ts";
@@ -139,16 +140,18 @@ async function main(argv: string[]): Promise<void> {
     life: randomBytes(4).toString("hex"),
     idleExitMs: words.idleExitMs ?? config.idle_exit_ms,
     maxConnections: clientsAtOnce(),
-    openStore: (dir) =>
-      Store.open({
+    openStore: (dir) => {
+      clearScratch(paths.state);
+      return Store.open({
         dir,
         clock: systemClock,
         log,
-        anchor: gitAnchor(paths.common),
+        anchor: gitAnchor(paths.common, paths.state),
         attemptRefs: () => attemptRefs(paths.common),
         repository: gitRefs(paths),
         keep: config.audit,
-      }),
+      });
+    },
     methods: (store) =>
       makeMethods({
         store,

@@ -66,7 +66,7 @@ export async function repair(paths: BusPaths, uid: number, deed: "look" | "cut")
 }
 
 async function former(paths: BusPaths, ports: RepairPorts, deed: "look" | "cut"): Promise<Repaired> {
-  const found = await lookAtFormer(ports, gitAnchor(paths.common), gitRefs(paths));
+  const found = await lookAtFormer(ports, gitAnchor(paths.common, paths.state), gitRefs(paths));
   if (found && deed === "cut") await giveUp(ports, found.former, found.to);
   return found ?? {};
 }

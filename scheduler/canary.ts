@@ -15,6 +15,7 @@ import { randomHex, removeTree } from "./edges.ts";
 import { checksFor } from "./gate.ts";
 import { runGate } from "./gate-runner.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { withNewObjects } from "./new-objects.ts";
 
 export type CanaryAnswer =
   | { kind: "trusted" }
@@ -46,16 +47,20 @@ async function sing(kit: Kit, attempt: Attempt, task: Task, run: Run): Promise<C
   const { gate } = run.spec;
   if (gate === "none" || gate.canary === undefined || wasTrusted(kit, run.run)) return { kind: "trusted" };
   const { file, append } = gate.canary;
-  const { commit, tree } = await brokenCommit(kit, run, file, append);
-  const result = await runGate(kit, {
-    attempt,
-    task,
-    run,
-    commit,
-    tree,
-    checks: checksFor(task.spec, gate, { kind: "canary" }),
-    as: "canary",
-    signal: attempt.abort.signal,
+  // No ref ever names it: kept from a gc of the user's while its checks run.
+  const result = await withNewObjects(kit.control, async ({ control, store }) => {
+    const { commit, tree } = await brokenCommit({ ...kit, control }, run, file, append);
+    await store(commit, [run.spec.base]);
+    return await runGate(kit, {
+      attempt,
+      task,
+      run,
+      commit,
+      tree,
+      checks: checksFor(task.spec, gate, { kind: "canary" }),
+      as: "canary",
+      signal: attempt.abort.signal,
+    });
   });
   if (result.kind === "fail" && !result.lost) return { kind: "trusted" };
   if (result.kind !== "pass") return { kind: "unknown", why: result.evidence.summary };

@@ -5,13 +5,13 @@
 // cannot be read must not pass for deleted.
 
 import { join } from "node:path";
+import { withScratch } from "../bus/git/scratch.ts";
 import { GITLINK, parseRaw, type RawChange, showName, splitNul } from "../bus/git/tree.ts";
 import { trustedIndex } from "./capture-index.ts";
 import type { Control } from "./control.ts";
 import { type OnDisk, onDisk } from "./on-disk.ts";
 import { openTree } from "./open-tree.ts";
 import { placeGit } from "./place-git.ts";
-import { withScratch } from "./scratch.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface Touched {

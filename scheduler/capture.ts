@@ -10,6 +10,7 @@
 
 import { lstatSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { withScratch } from "../bus/git/scratch.ts";
 import { pathText, showName } from "../bus/git/tree.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
@@ -26,7 +27,6 @@ import { type NewObjects, withNewObjects } from "./new-objects.ts";
 import { modeOf, type OnDisk } from "./on-disk.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
-import { withScratch } from "./scratch.ts";
 import { type Leak, leaksIn, type ScanRules } from "./secret-scan.ts";
 import { type Snare, snaresAside } from "./snares.ts";
 import { submoduleChanges } from "./submodules.ts";

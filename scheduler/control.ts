@@ -14,11 +14,11 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import type { RepoFacts } from "../bus/git/facts.ts";
+import { clearKeeps } from "../bus/git/kept-pack.ts";
 import { type GitOptions, type GitResult, git } from "../bus/git/run.ts";
+import { clearScratch } from "../bus/git/scratch.ts";
 import { ioError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import { clearKeeps } from "./kept-pack.ts";
-import { clearScratch } from "./scratch.ts";
 
 export interface Control {
   /** Our bare repository. */

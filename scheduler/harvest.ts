@@ -5,13 +5,13 @@
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { type Release, storePack } from "../bus/git/kept-pack.ts";
+import { withScratch } from "../bus/git/scratch.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, agentTipRef, isOid } from "../schemas/ids.ts";
 import { borrowsAsMade, headOid, readAgentGit, withAgentObjects } from "./agent-git.ts";
 import { type Control, controlGit, repoGit } from "./control.ts";
-import { adoptPack, type Release } from "./kept-pack.ts";
-import { withScratch } from "./scratch.ts";
 import { leakInText, type ScanRules } from "./secret-scan.ts";
 
 export interface HarvestOrder {
@@ -147,12 +147,11 @@ async function pack(
       {},
     );
   }
-  const args = ["pack-objects", "-q", "--revs", "--threads=1", join(dir, "agent")];
   const input = `${tips.join("\n")}\n^${base}\n`;
-  faultPoint("scheduler.harvest.before-pack");
-  const { stdout } = await controlGit(control, args, { ...place, input });
-  const idBytes = control.objectFormat === "sha256" ? 32 : 20;
-  return await adoptPack(control.objectDir, `${join(dir, "agent")}-${stdout.trim()}`, idBytes);
+  return await storePack(dir, control.objectDir, (name) => {
+    faultPoint("scheduler.harvest.before-pack");
+    return controlGit(control, ["pack-objects", "-q", "--revs", "--threads=1", name], { ...place, input });
+  });
 }
 
 /** One transaction. The same harvest again names the same. */

@@ -12,11 +12,11 @@ import { constants } from "node:fs";
 import { access, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { withScratch } from "../bus/git/scratch.ts";
 import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Control } from "./control.ts";
 import type { Attempt, Kit } from "./kit.ts";
-import { withScratch } from "./scratch.ts";
 import { whileAway } from "./settle.ts";
 import { DISK_GONE_BYTES, lookAtMachine } from "./trouble.ts";
 

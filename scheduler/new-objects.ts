@@ -1,13 +1,13 @@
 // Objects that we make are written beside the user's object store, in a directory of ours that borrows from it; what of
-// them is to last comes over as one pack that no `git gc` of the user removes before a ref names it (kept-pack.ts).
+// them is to last comes over as one pack that no `git gc` of the user removes before a ref names it (bus/git/kept-pack.ts).
 // All else, and whatever a git that failed has left, goes with the directory.
 
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import { type Release, storePack } from "../bus/git/kept-pack.ts";
+import { withScratch } from "../bus/git/scratch.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type Control, controlGit } from "./control.ts";
-import { adoptPack, type Release } from "./kept-pack.ts";
-import { withScratch } from "./scratch.ts";
 
 export interface NewObjects {
   /** Writes beside, reads both. */
@@ -35,7 +35,7 @@ export function withNewObjects<T>(control: Control, deed: (made: NewObjects) => 
         control: beside,
         store: async (commit, known) => {
           const revs = [commit, ...known.map((oid) => `^${oid}`)];
-          kept.push(await storePack({ ...beside, config: [] }, control.objectDir, revs, dir));
+          kept.push(await packRevs({ ...beside, config: [] }, control.objectDir, revs, dir));
         },
       });
     } finally {
@@ -44,12 +44,13 @@ export function withNewObjects<T>(control: Control, deed: (made: NewObjects) => 
   });
 }
 
-/** Packs `revs`, read by `from`, and moves the pack into the store `to`. `dir` is for files of a moment. */
-async function storePack(from: Control, to: string, revs: readonly string[], dir: string): Promise<Release> {
-  const base = join(dir, "new");
-  // No search for differences: the objects are few, and the user's own gc does that.
-  const args = ["pack-objects", "-q", "--revs", "--threads=1", "--window=0", "--compression=1", base];
-  faultPoint("scheduler.new-objects.before-pack");
-  const { stdout } = await controlGit(from, args, { input: revs.map((rev) => `${rev}\n`).join("") });
-  return await adoptPack(to, `${base}-${stdout.trim()}`, from.objectFormat === "sha256" ? 32 : 20);
+/** Packs `revs`, read by `from`, into the store `to`. `dir` is for files of a moment. */
+function packRevs(from: Control, to: string, revs: readonly string[], dir: string): Promise<Release> {
+  const input = revs.map((rev) => `${rev}\n`).join("");
+  return storePack(dir, to, (base) => {
+    // No search for differences: the objects are few, and the user's own gc does that.
+    const args = ["pack-objects", "-q", "--revs", "--threads=1", "--window=0", "--compression=1", base];
+    faultPoint("scheduler.new-objects.before-pack");
+    return controlGit(from, args, { input });
+  });
 }

@@ -162,7 +162,7 @@ test("case 70: objects cannot be written when proven work lands: the turn waits 
     acceptance: [`${waiting(world)} a`],
   })));
 
-test("case 70 disk-full: the disk of the repository fills up: the work is held, people see why, and it lands", async (t) => {
+test("case 70 disk-full: the disk of the repository fills up: the work is held, people see why, nothing is left there, and it lands", async (t) => {
   const world = smallWorld(t, "16m", "repo/.git/objects");
   if (!world) return;
   const objects = join(world.repo, ".git", "objects");
@@ -173,8 +173,11 @@ test("case 70 disk-full: the disk of the repository fills up: the work is held, 
   const plan = world.plan([{ id: "a", command: agent, allowed_files: ["a.bin"] }]);
   assert.equal((await world.busctl(["run", plan, "--detach"])).code, 0);
   await begun(world, ["a"]);
+  const there = () => world.sh(`find "${objects}" -type f ! -name ballast | sort`);
+  const before = there();
   world.sh(`cat /dev/zero > "${objects}/ballast" 2> /dev/null || true; : > go`);
   await saidHeld(world, /the disk of .*objects is full: make room there/);
+  assert.equal(there(), before, "what could not be written whole is not there");
   const { pid } = world.endpoint();
   rmSync(join(objects, "ballast"));
   await through(world, "r");

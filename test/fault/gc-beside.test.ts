@@ -8,14 +8,23 @@ import { type TestContext, test } from "node:test";
 import { open, sh, world } from "../helpers/repo.ts";
 import { makeWorld, type World } from "../helpers/world.ts";
 
-/** A world whose programs find a git that repacks before each move of a ref below `prefix`, and prunes after it. */
-function pruning(t: TestContext, prefix: string): World {
+/** A world whose programs find a git that does `before` first: bash, with `$real` (git) and `$repo`. */
+function beside(t: TestContext, before: string): World {
   const world = makeWorld(t);
   const { W, repo } = world;
   const real = world.sh("command -v git").trim();
   mkdirSync(join(W, "path"));
-  const wrapper = `#!/bin/bash
-case " $* " in
+  const wrapper = `#!/bin/bash\nreal="${real}"; repo="${repo}"\n${before}\nexec "$real" "$@"\n`;
+  writeFileSync(join(W, "path", "git"), wrapper, { mode: 0o755 });
+  world.env.PATH = `${join(W, "path")}:${world.env.PATH}`;
+  return world;
+}
+
+/** It repacks before each move of a ref below `prefix`, and prunes after it. */
+const pruning = (t: TestContext, prefix: string) =>
+  beside(
+    t,
+    `case " $* " in
   *" update-ref "*)
     # Also where the names come by the input.
     input="$(cat)"
@@ -23,25 +32,25 @@ case " $* " in
       *" ${prefix}"*)
         doomed="$(
           unset \${!GIT_@}
-          "${real}" -C "${repo}" repack -adq
-          "${real}" -C "${repo}" prune -n --expire=now | cut -d' ' -f1
+          "$real" -C "$repo" repack -adq
+          "$real" -C "$repo" prune -n --expire=now | cut -d' ' -f1
         )"
         ;;
     esac
-    "${real}" "$@" <<< "$input"
+    "$real" "$@" <<< "$input"
     code=$?
-    for id in $doomed; do rm -f "${repo}/.git/objects/\${id:0:2}/\${id:2}"; done
+    for id in $doomed; do rm -f "$repo/.git/objects/\${id:0:2}/\${id:2}"; done
     exit $code
     ;;
-esac
-exec "${real}" "$@"
-`;
-  writeFileSync(join(W, "path", "git"), wrapper, { mode: 0o755 });
-  world.env.PATH = `${join(W, "path")}:${world.env.PATH}`;
-  return world;
-}
+esac`,
+  );
 
-for (const prefix of ["refs/busbar/attempts/", "refs/busbar/runs/r/candidate", "refs/heads/busbar/"])
+for (const prefix of [
+  "refs/busbar/anchor",
+  "refs/busbar/attempts/",
+  "refs/busbar/runs/r/candidate",
+  "refs/heads/busbar/",
+])
   test(`a gc of the user's beside a move of ${prefix} loses no object`, async (t) => {
     const world = pruning(t, prefix);
     const own = "git add -A; git -c user.name=a -c user.email=a@b commit -qm own; ";
@@ -53,6 +62,8 @@ for (const prefix of ["refs/busbar/attempts/", "refs/busbar/runs/r/candidate", "
     }));
     const ran = await world.run(tasks);
     assert.equal(ran.code, 0, ran.out + ran.err);
+    // The bus anchors in the background, and once more when it ends.
+    assert.equal((await world.down()).code, 0);
     assert.equal(world.git("fsck", "--no-dangling", "--connectivity-only"), "");
     world.git("gc", "-q", "--prune=now");
     world.git("log", "--all", "--format=%H");
@@ -67,6 +78,27 @@ for (const prefix of ["refs/busbar/attempts/", "refs/busbar/runs/r/candidate", "
       "nothing of ours is left",
     );
   });
+
+test("a gc of the user's beside the canary takes nothing that its checks need: no attempt is lost by it", async (t) => {
+  const world = beside(
+    t,
+    `case " $* " in
+  *" read-tree "* | *" update-index "* | *" write-tree "* | *" checkout-index "* | *" checkout "*)
+    (unset \${!GIT_@}; "$real" -C "$repo" repack -adq; "$real" -C "$repo" prune --expire=now)
+    ;;
+esac`,
+  );
+  const gate = {
+    shallow: [{ name: "whole", run: "! grep -q broken f.txt" }],
+    canary: { file: "f.txt", append: "broken" },
+  };
+  const ran = await world.run([{ id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"] }], { gate });
+  assert.equal(ran.code, 0, ran.out + ran.err);
+  assert.deepEqual(
+    (await world.state("r")).tasks.get("a")?.attempts.map(({ result }) => result),
+    ["passed"],
+  );
+});
 
 test("marks that a killed scheduler left go with the next; those of others stay", async (t) => {
   const w = await world(t, "echo a > a; git add -A; git commit -qm base; git repack -adq");
