@@ -4,7 +4,7 @@
 
 import { z } from "zod";
 import { idFault } from "../ids.ts";
-import { type LIMIT_PRESETS, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "../limits.ts";
+import { LIMIT_PRESETS, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "../limits.ts";
 import { pathFault } from "../repo-path.ts";
 import { EnvSpec } from "../task.ts";
 import {
@@ -35,36 +35,46 @@ const Command = checked((s) => (s.trim() === "" ? "is empty" : s.includes("\0") 
 
 const TOO_SHORT = `is less than ${MIN_TIMEOUT_S}s, within which nothing is even started; write ${MIN_TIMEOUT_S}s or more`;
 
-const Duration = z.union([
-  z
-    .number()
-    .max(MAX_TIMEOUT_S)
-    .superRefine((seconds, ctx) => {
-      if (seconds < MIN_TIMEOUT_S) ctx.addIssue({ code: "custom", message: TOO_SHORT });
-    })
-    .meta({ minimum: MIN_TIMEOUT_S }),
-  checked((s) => {
-    const seconds = durationSeconds(s);
-    if (seconds === undefined) return "is not a duration; write 90, 90s, 10m or 1h30m";
-    if (seconds < MIN_TIMEOUT_S) return TOO_SHORT;
-    return seconds > MAX_TIMEOUT_S ? `is more than ${MAX_TIMEOUT_S / 3600}h` : undefined;
-  }, DURATION_PATTERN),
-]);
-const Size = z.union([
-  z.int().positive(),
-  checked((s) => (sizeBytes(s) ? undefined : "is not a size; write 512M or 1G"), SIZE_PATTERN),
-]);
-const Count = z.union([
-  z.int().positive(),
-  checked((s) => (count(s) ? undefined : "is not a count; write 200k or 5M"), COUNT_PATTERN),
-]);
+const Duration = z
+  .union([
+    z
+      .number()
+      .max(MAX_TIMEOUT_S)
+      .superRefine((seconds, ctx) => {
+        if (seconds < MIN_TIMEOUT_S) ctx.addIssue({ code: "custom", message: TOO_SHORT });
+      })
+      .meta({ minimum: MIN_TIMEOUT_S }),
+    checked((s) => {
+      const seconds = durationSeconds(s);
+      if (seconds === undefined) return "is not a duration; write 90, 90s, 10m or 1h30m";
+      if (seconds < MIN_TIMEOUT_S) return TOO_SHORT;
+      return seconds > MAX_TIMEOUT_S ? `is more than ${MAX_TIMEOUT_S / 3600}h` : undefined;
+    }, DURATION_PATTERN),
+  ])
+  .meta({ title: "duration" });
+const Size = z
+  .union([
+    z.int().positive(),
+    checked((s) => (sizeBytes(s) ? undefined : "is not a size; write 512M or 1G"), SIZE_PATTERN),
+  ])
+  .meta({ title: "size" });
+const Count = z
+  .union([
+    z.int().positive(),
+    checked((s) => (count(s) ? undefined : "is not a count; write 200k or 5M"), COUNT_PATTERN),
+  ])
+  .meta({ title: "count" });
+
+const PRESETS = Object.entries(LIMIT_PRESETS)
+  .map(([name, { memory, pids }]) => `${name} is ${memory / 1024 ** 2}M and ${pids} pids`)
+  .join(", ");
 
 const Limits = z
   .strictObject({
     preset: z
       .enum(["small", "medium", "large"] satisfies (keyof typeof LIMIT_PRESETS)[])
       .optional()
-      .describe("Where the other limits start from"),
+      .describe(`Where the other limits start from: ${PRESETS}`),
     memory: Size.optional().describe("Memory of the whole process tree, e.g. 1G"),
     pids: z.int().positive().optional().describe("Processes and threads at once"),
     nofile: z.int().min(64).optional().describe("Open files of one process"),
@@ -126,7 +136,12 @@ const Shared = {
     "Patterns of files that must not change; stronger than allowed_files",
   ),
   prohibited_actions: z.array(z.string()).optional().describe("What the agent is told not to do"),
-  checkout: z.enum(["full", "sparse"]).optional().describe("What the workspace holds; default full"),
+  checkout: z
+    .enum(["full", "sparse"])
+    .optional()
+    .describe(
+      "What the workspace holds: all files (default), or (sparse) what the task may change or is shown, configurations and tests of it",
+    ),
   no_changes: z
     .enum(["fail", "ok"])
     .optional()
@@ -232,7 +247,10 @@ export const PlanHead = z.strictObject({
     .describe("Commit or branch to start from; default the current branch's head"),
   into: z.string().min(1).optional().describe("Branch to move to the result at the end"),
   workers: z.int().min(1).max(MAX_WORKERS).optional().describe("Attempts at once; default from the machine"),
-  schedule: z.enum(["eager", "waves"]).optional().describe("Start what is ready at once, or wave by wave"),
+  schedule: z
+    .enum(["eager", "waves"])
+    .optional()
+    .describe("Start what is ready at once (default), or wave by wave"),
   reads: z
     .enum(["dependencies", "run"])
     .optional()

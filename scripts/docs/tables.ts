@@ -4,18 +4,8 @@ import { VERBS } from "../../bus/ctl/verb-table.ts";
 import { ERRORS, RETIRED_RPC_NUMBERS } from "../../schemas/errors.ts";
 import { METHODS } from "../../schemas/methods.ts";
 import { PlanInput, TaskInput } from "../../schemas/plan/input.ts";
-
-/** Part of a JSON Schema as zod writes it. */
-interface Schema {
-  description?: string;
-  type?: string | string[];
-  enum?: unknown[];
-  const?: unknown;
-  items?: Schema;
-  anyOf?: Schema[];
-  properties?: Record<string, Schema>;
-  required?: string[];
-}
+import { innerTable, keyTable } from "./keys.ts";
+import { type Schema, schemaOf } from "./schema.ts";
 
 const PARTS: Record<string, Record<string, () => string>> = {
   "PROTOCOL.md": { methods: methodTable, errors: errorTable },
@@ -23,6 +13,7 @@ const PARTS: Record<string, Record<string, () => string>> = {
     verbs: verbTable,
     "plan-keys": () => keyTable(PlanInput),
     "task-keys": () => keyTable(TaskInput),
+    "inner-keys": innerTable,
   },
 };
 
@@ -47,7 +38,7 @@ export function methodTable(): string {
   const lines = ["| method | who | params | repeatable | recorded as |", "|---|---|---|---|---|"];
   for (const [name, { roles, params, idempotent, reads }] of Object.entries(METHODS)) {
     const who = roles === "any" ? "anybody" : roles.join(", ");
-    const shape = describeParams(params.toJSONSchema({ io: "input", unrepresentable: "any" }) as Schema);
+    const shape = describeParams(schemaOf(params));
     lines.push(
       `| \`${name}\` | ${who} | ${shape} | ${idempotent ? "yes" : "no"} | ${reads ? "access" : "event"} |`,
     );
@@ -92,20 +83,5 @@ function verbTable(): string {
     lines.push(
       `| \`busctl ${name}${words === "" ? "" : ` ${words.replaceAll("|", "\\|")}`}\` | ${summary.replaceAll("|", "\\|")} |`,
     );
-  return lines.join("\n");
-}
-
-/** What a person may write, with the words of the published schema; what must be there is bold. */
-function keyTable(schema: typeof PlanInput | typeof TaskInput): string {
-  const { properties = {}, required = [] } = schema.toJSONSchema({
-    io: "input",
-    unrepresentable: "any",
-  }) as Schema;
-  const lines = ["| key | meaning |", "|---|---|"];
-  for (const [name, { description = "" }] of Object.entries(properties)) {
-    if (name === "$schema") continue;
-    const key = required.includes(name) ? `**\`${name}\`**` : `\`${name}\``;
-    lines.push(`| ${key} | ${description.replaceAll("|", "\\|").replaceAll("<", "&lt;")} |`);
-  }
   return lines.join("\n");
 }
