@@ -16,6 +16,9 @@ import {
   makeRun,
   makeSummary,
   makeTask,
+  merged,
+  OID,
+  OID2,
   record,
   T0,
   usedUp,
@@ -64,6 +67,24 @@ test("O3: one task on 80 columns: goal, evidence and advice are there in full, a
   assert.ok(flat.includes(`goal ${LONG}`), flat);
   assert.ok(flat.includes(`FAIL: ${LONG}`), flat);
   assert.match(flat, /try again with a word of advice, or cancel it\./);
+});
+
+test("O3: a check of the candidate is told from the same check of the task's own tree", () => {
+  const verdict = {
+    check: "tests",
+    tier: "deep",
+    tree: OID,
+    verdict: "pass",
+    exit: 0,
+    duration_ms: 1_000,
+  } as const;
+  const verdicts = [OID, OID2].map((tree) => ({ ...verdict, tree, command: "npm test", summary: "" }));
+  const task = makeTask("a", merged(), { attempts: [makeAttempt(1, { verdicts })] });
+  const lines = taskScreen(task, makeRun([task]), T0, palette(false), 80);
+  assert.deepEqual(
+    lines.filter((line) => line.includes("npm test")).map((line) => line.trim()),
+    ["pass deep tests 1.0s  npm test", "pass deep tests merged 1.0s  npm test"],
+  );
 });
 
 test("O3: the end of a run and the table on 80 columns", async () => {

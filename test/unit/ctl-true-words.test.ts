@@ -7,6 +7,7 @@ import { type GcAnswer, gcLines } from "../../bus/ctl/render/gc.ts";
 import { outcomeWords } from "../../bus/ctl/render/outcome.ts";
 import { palette } from "../../bus/ctl/render/palette.ts";
 import { buildReport, reportMarkdown } from "../../bus/ctl/render/report.ts";
+import { timeOf } from "../../bus/ctl/render/row.ts";
 import { endLines, taskTable } from "../../bus/ctl/render/summary.ts";
 import { displayWidth } from "../../bus/ctl/render/width.ts";
 import { run as tasks } from "../../bus/ctl/verbs/tasks.ts";
@@ -73,10 +74,20 @@ test("issue 2.6: a merged task shows how long it took, not how long ago; a cance
   const attempt = makeAttempt(1, { started: iso(1_000), ended: iso(4_000), result: "passed" });
   const all = [makeTask("m", merged(), { attempts: [attempt] }), makeTask("c", cancelled())];
   for (const later of [10_000, 3_600_000]) {
-    const [, m = "", c = ""] = taskTable(all, T0 + later, P, 100);
+    const [, m = "", c = ""] = taskTable(all, (row) => timeOf(row, T0 + later), P, 100);
     assert.match(m, / 4\.0s /);
     assert.doesNotMatch(c, /\d[smh]/);
   }
+});
+
+test("issue 2.6: the end of a run shows how long a blocked task was worked on, not how long it is blocked", () => {
+  const attempt = makeAttempt(1, { started: iso(1_000), ended: iso(4_000), result: "check" });
+  const stuck = { ...usedUp(), since: iso(4_000) } as TaskState;
+  const all = [makeTask("b", stuck, { attempts: [attempt] }), makeTask("u", stuck)];
+  const end = { run: makeRun(all), summary: makeSummary(all, { status: "incomplete" }), tasks: all };
+  const lines = endLines(end, T0 + 9_000, P, 120);
+  assert.match(lines.find((line) => / b /.test(line)) ?? "", / 3\.0s /);
+  assert.doesNotMatch(lines.find((line) => / u /.test(line)) ?? "", / \d\.\ds /);
 });
 
 test("issue 2.6: the report keeps the causes of all attempts after a person's retry", () => {
@@ -124,8 +135,9 @@ test("W9: gc tells a row for each run and the totals, at most 80 cells wide, and
       { ...one("second", 99), kind: "not_harvested", why: "its result is not captured" },
     ],
   };
-  const lines = gcLines(answer, true, P, 80);
-  assert.ok(lines.length <= 6, lines.join("\n"));
+  const lines = gcLines(answer, { dry: true, idleS: 7200 }, P, 80);
+  assert.ok(lines.length <= 7, lines.join("\n"));
+  assert.ok(lines.includes("A workspace is archived when it is idle for 2h 00m; --all takes it now."));
   for (const line of lines) assert.ok(displayWidth(line) <= 80, line);
   assert.match(lines.join("\n"), /total +30 +12 +1\n/);
   assert.match(lines.join("\n"), /kept second\/t99: its result is not captured/);

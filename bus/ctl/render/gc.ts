@@ -3,8 +3,8 @@
 
 import type { Palette } from "./palette.ts";
 import { renderTable } from "./table.ts";
-import { plural } from "./time.ts";
-import { oneLine, wrap } from "./width.ts";
+import { duration, plural } from "./time.ts";
+import { hanging, oneLine, wrap } from "./width.ts";
 
 type StayKind = "in_use" | "not_idle" | "not_harvested" | "failed";
 
@@ -24,7 +24,13 @@ const TITLES: readonly [StayKind, string][] = [
 const MAX_ROWS = 20;
 const MAX_NAMED = 5;
 
-export function gcLines({ archived, kept }: GcAnswer, dry: boolean, p: Palette, width: number): string[] {
+/** `idleS`: how long a workspace is idle before it is archived. */
+export function gcLines(
+  { archived, kept }: GcAnswer,
+  { dry, idleS }: { dry: boolean; idleS: number },
+  p: Palette,
+  width: number,
+): string[] {
   const deed = dry ? "would archive" : "archived";
   if (archived.length + kept.length === 0) return ["no workspaces are left"];
   const runs = [...new Set([...archived, ...kept].map((one) => one.run))];
@@ -42,7 +48,13 @@ export function gcLines({ archived, kept }: GcAnswer, dry: boolean, p: Palette, 
     { title: "run", shrinkTo: 8 },
     ...[deed, ...kinds.map(([, title]) => title)].map((title) => ({ title, align: "right" as const })),
   ];
-  return [...renderTable(columns, rows, width, p.dim), ...namedLines(kept, p, width)];
+  const waiting = kept.some(({ kind }) => kind === "not_idle")
+    ? hanging(
+        `A workspace is archived when it is idle for ${duration(idleS * 1000)}; --all takes it now.`,
+        width,
+      )
+    : [];
+  return [...renderTable(columns, rows, width, p.dim), ...waiting.map(p.dim), ...namedLines(kept, p, width)];
 }
 
 /** Those that will not go by waiting. */

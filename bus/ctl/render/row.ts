@@ -80,6 +80,13 @@ export function timeOf(row: Row, now: number): number | undefined {
   return row.began === 0 ? undefined : row.since - row.began;
 }
 
+/** At the end of a run: from its first attempt until it rested, merged or not; nothing where it was never begun. */
+export function tookOf(row: Row): number | undefined {
+  if (!isResting(row.shown) || row.shown === "cancelled" || row.began === 0 || row.since === 0)
+    return undefined;
+  return row.since - row.began;
+}
+
 export function shownOf(task: Task): Shown {
   const { state } = task;
   return state.name === "passed" ? (state.merged ? "merged" : "landing") : state.name;

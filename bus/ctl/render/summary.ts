@@ -6,7 +6,7 @@ import { adviceFor, takeOver } from "./advice.ts";
 import { intoOutcome } from "./into-outcome.ts";
 import { outcomeWords } from "./outcome.ts";
 import { type Palette, paintState, sign } from "./palette.ts";
-import { rowOf, shownOf, timeOf } from "./row.ts";
+import { type Row, rowOf, shownOf, tookOf } from "./row.ts";
 import { renderTable } from "./table.ts";
 import { duration, millis, plural } from "./time.ts";
 import { oneLine, wrap } from "./width.ts";
@@ -27,7 +27,7 @@ export function endLines(end: RunEnd, now: number, p: Palette, width: number): s
   const all = tasks.length <= FULL_TABLE_TASKS;
   const listed = all ? tasks : tasks.filter((task) => shownOf(task) !== "merged");
   const lines = [""];
-  if (listed.length > 0) lines.push(...taskTable(listed, now, p, width));
+  if (listed.length > 0) lines.push(...taskTable(listed, tookOf, p, width));
   if (!all) lines.push(p.dim(`(${plural(tasks.length - listed.length, "merged task")} not listed)`));
   const took = duration(lastMoment(tasks, now) - millis(run.created));
   const tally = `${summary.merged} of ${summary.total} merged in ${took}`;
@@ -41,8 +41,13 @@ export function endLines(end: RunEnd, now: number, p: Palette, width: number): s
   return lines;
 }
 
-/** The table of `busctl tasks` and of a run's end. */
-export function taskTable(tasks: readonly Task[], now: number, p: Palette, width: number): string[] {
+/** The table of `busctl tasks` and of a run's end; `time` says which time of a task is shown. */
+export function taskTable(
+  tasks: readonly Task[],
+  time: (row: Row) => number | undefined,
+  p: Palette,
+  width: number,
+): string[] {
   const rows = tasks.map((task) => {
     const row = rowOf(task);
     const { shown } = row;
@@ -54,7 +59,7 @@ export function taskTable(tasks: readonly Task[], now: number, p: Palette, width
       String(row.wave + 1),
       row.attempt === 0 ? "" : `#${row.attempt}`,
       row.detail,
-      timeText(timeOf(row, now)),
+      timeText(time(row)),
       oneLine(row.note),
     ];
   });

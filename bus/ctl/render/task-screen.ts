@@ -93,7 +93,7 @@ function oneAttempt(attempt: AttemptRecord, now: number, p: Palette, width: numb
   const lines = [
     `  #${attempt.attempt}  ${clockTime(millis(attempt.started))}  ${took}  ${result === "passed" ? p.green(result) : result}${changed}`,
   ];
-  for (const verdict of attempt.verdicts) lines.push(cut(verdictLine(verdict, p), width));
+  for (const verdict of attempt.verdicts) lines.push(cut(verdictLine(verdict, snapshot?.tree, p), width));
   if (attempt.evidence) lines.push(`      ${cut(oneLine(attempt.evidence.summary), width - 6)}`);
   if (attempt.inputs_changed && attempt.inputs_changed.length > 0) {
     lines.push(
@@ -107,10 +107,12 @@ function oneAttempt(attempt: AttemptRecord, now: number, p: Palette, width: numb
   return lines;
 }
 
-function verdictLine(verdict: Verdict, p: Palette): string {
+/** `own`: the tree that the attempt left; a check of its candidate ran on another one where others had landed. */
+function verdictLine(verdict: Verdict, own: string | undefined, p: Palette): string {
   const word = { pass: p.green("pass"), fail: p.red("fail"), infra: p.yellow("infra") }[verdict.verdict];
   const exit = verdict.exit === null || verdict.exit === 0 ? "" : ` exit ${verdict.exit}`;
-  return `      ${word} ${verdict.tier} ${oneLine(verdict.check)}${exit} ${duration(verdict.duration_ms)}  ${oneLine(verdict.command)}`;
+  const merged = verdict.tier === "canary" || own === undefined || verdict.tree === own ? "" : " merged";
+  return `      ${word} ${verdict.tier} ${oneLine(verdict.check)}${merged}${exit} ${duration(verdict.duration_ms)}  ${oneLine(verdict.command)}`;
 }
 
 function evidenceLines(task: Task, p: Palette, width: number): string[] {

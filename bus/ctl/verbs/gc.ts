@@ -18,13 +18,17 @@ export async function run(ctx: Ctx, args: Args): Promise<number> {
   const words = ["--repo", commonDir, "--gc", "--json"];
   if (dry) words.push("--dry-run");
   if (idle !== undefined) words.push("--idle-s", String(idle));
-  await ensureBus(commonDir, thisHost(), configOf(ctx).idle_exit_ms);
+  const config = configOf(ctx);
+  await ensureBus(commonDir, thisHost(), config.idle_exit_ms);
   const work = oneShot<GcAnswer>(ctx, "scheduler", words, "archiving workspaces");
   const answer = await whileWaiting(work, (seconds) => {
     if (!ctx.json) ctx.io.err(ctx.p.dim(`looking through the workspaces, ${seconds} s so far ...\n`));
   });
   if (ctx.json) await sayJson(ctx, { dry_run: dry, ...answer });
-  else await tell(ctx, answer, dry);
+  else {
+    const settings = { dry, idleS: idle ?? config.gc_idle_s };
+    await say(ctx, ...gcLines(answer, settings, ctx.p, ctx.io.columns()));
+  }
   return EXIT.ok;
 }
 
@@ -35,8 +39,4 @@ function idleSeconds(text: string | undefined): number | undefined {
   if (n === undefined)
     throw usage(`--idle must be a time like 90s, 30m, 2h or 1d, not ${JSON.stringify(text)}`);
   return Number(n) * ({ s: 1, m: 60, h: 3600, d: 86_400 }[unit] ?? 1);
-}
-
-async function tell(ctx: Ctx, answer: GcAnswer, dry: boolean): Promise<void> {
-  await say(ctx, ...gcLines(answer, dry, ctx.p, ctx.io.columns()));
 }

@@ -9,7 +9,7 @@ import { type Args, type Bus, type Ctx, say, sayJson, usage } from "../context.t
 import { EXIT } from "../exit-codes.ts";
 import { standingWord } from "../render/outcome.ts";
 import { bar, countRows, countWords } from "../render/progress.ts";
-import { rowOf } from "../render/row.ts";
+import { rowOf, timeOf } from "../render/row.ts";
 import { taskTable } from "../render/summary.ts";
 import { taskJson } from "../render/task-json.ts";
 import { taskScreen } from "../render/task-screen.ts";
@@ -87,10 +87,11 @@ async function table(
   }
   await say(ctx, ...unknownBranchLines(ctx, branches));
   if (all.length === 0) await say(ctx, "no run yet; `busctl run plan.yaml` starts one");
+  const now = ctx.now();
   for (const [i, { summary, tasks }] of all.entries()) {
     if (i > 0) await say(ctx, "");
     await say(ctx, ...headLines(ctx, summary, tasks.map(rowOf)));
-    await say(ctx, ...taskTable(tasks, ctx.now(), ctx.p, ctx.io.columns()));
+    await say(ctx, ...taskTable(tasks, (row) => timeOf(row, now), ctx.p, ctx.io.columns()));
   }
 }
 
