@@ -1,10 +1,14 @@
 // The configuration: one schema, two files. /etc/busbar/config.yaml is the host's; over it, key by key, the person's:
 // $BUSBAR_CONFIG, else $XDG_CONFIG_HOME/busbar/config.yaml, else ~/.config/busbar/config.yaml. A file that is not
-// there is no fault, but for the one that $BUSBAR_CONFIG names. Unknown keys are refused with line and nearest word.
+// there is no fault, but for the one that $BUSBAR_CONFIG names. Unknown keys are refused with line and nearest word. Of
+// limits the stricter of both files counts.
 
 import { join } from "node:path";
-import { Config } from "../schemas/config.ts";
+import { Config, ConfigFile } from "../schemas/config.ts";
 import { BusbarError, ioError } from "../schemas/errors.ts";
+import { stricter } from "../schemas/limit-plan.ts";
+import type { Limits } from "../schemas/limit-spec.ts";
+import { type LimitsInput, normaliseLimits } from "../schemas/plan/limits-input.ts";
 import { type Node, type Problem, Problems, type Source, toValue } from "../schemas/plan/nodes.ts";
 import { renderProblems } from "../schemas/plan/render.ts";
 import { readShape } from "../schemas/plan/shape.ts";
@@ -24,7 +28,8 @@ export const HOST_CONFIG = "/etc/busbar/config.yaml";
 export function loadConfig(input: ConfigInput): Config {
   const host = readConfig(HOST_CONFIG, input, false);
   const own = readConfig(personPath(input), input, Boolean(input.env.BUSBAR_CONFIG));
-  return Config.parse(over(host, own));
+  const limits = stricter(limitsIn(host), limitsIn(own));
+  return Config.parse({ ...over(host, own), limits });
 }
 
 function personPath({ env, home }: ConfigInput): string {
@@ -34,6 +39,11 @@ function personPath({ env, home }: ConfigInput): string {
 }
 
 type Plain = Record<string, unknown>;
+
+/** Of one file; both bind. */
+function limitsIn({ limits }: Plain): Limits {
+  return normaliseLimits(limits as LimitsInput | undefined);
+}
 
 /** What the file says, checked, without defaults. */
 function readConfig(path: string, input: ConfigInput, mustExist: boolean): Plain {
@@ -58,7 +68,7 @@ function readConfig(path: string, input: ConfigInput, mustExist: boolean): Plain
 
 function checkShape(root: Node, source: Source, path: string): void {
   const problems = new Problems();
-  readShape(Config, root, source, problems);
+  readShape(ConfigFile, root, source, problems);
   if (problems.failed) throw refused(path, problems.list);
 }
 

@@ -14,6 +14,7 @@ import { BusbarError } from "../schemas/errors.ts";
 import type { JournalRecord } from "../schemas/events.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { taskKey } from "../schemas/ids.ts";
+import type { LimitFacts } from "../schemas/limit-plan.ts";
 import { MAX_BLOB_BYTES } from "../schemas/limits.ts";
 import type { Ping } from "../schemas/methods.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
@@ -80,6 +81,8 @@ export interface ChangeMethods {
   handlers: Handlers;
   /** The registered scheduler, for `ping`. */
   worker(): string | null;
+  /** What its host can hold processes to. */
+  limits(): LimitFacts | undefined;
   /** Cancels every attempt that runs. */
   cancelRunning(by: string): Promise<void>;
   /** Called before the store is closed. */
@@ -294,6 +297,7 @@ class Life<S extends DaemonStore> implements Daemon {
 
   #facts(): Omit<Ping, "live_tasks" | "degraded" | "former"> {
     const { paths, version, clock } = this.#parts;
+    const limits = this.#methods?.limits();
     return {
       name: "busbar",
       version,
@@ -303,6 +307,7 @@ class Life<S extends DaemonStore> implements Daemon {
       repo: paths.common,
       state_dir: paths.state,
       worker: this.#methods?.worker() ?? null,
+      ...(limits && { limits }),
     };
   }
 

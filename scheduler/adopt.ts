@@ -75,7 +75,7 @@ export async function clearRest(kit: Kit): Promise<LivingShims> {
     if (survivors.length > 0) kit.log.error("processes could not be ended", { survivors });
   }
   await sweepGroups(
-    kit.groups,
+    kit.limitHost.groups,
     kit.stateDir,
     [...running].map((dir) => ({ dir, name: "agent" })),
   );

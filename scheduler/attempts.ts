@@ -261,7 +261,7 @@ export class Attempts {
   async #settleLost(attempt: Attempt, said: Evidence): Promise<void> {
     try {
       const { kit, dir } = { kit: this.#kit, dir: attempt.dir };
-      const groups = groupsOf(kit.groups, kit.stateDir, { dir, name: "agent" });
+      const groups = groupsOf(kit.limitHost.groups, kit.stateDir, { dir, name: "agent" });
       await endStrays({ dirs: [dir], groups }, kit.config.kill_grace_ms);
       await settleFailed(this.#kit, attempt, "lost", said);
     } catch (error) {

@@ -21,7 +21,7 @@ export function jobBase(kit: Kit): JobBase {
     repo: kit.repo,
     topLevel: kit.control.topLevel,
     node: kit.shim.node,
-    groups: kit.groups,
+    limitHost: kit.limitHost,
   };
 }
 

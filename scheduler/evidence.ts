@@ -38,6 +38,16 @@ export function errorEvidence(step: string, error: unknown): Evidence {
   return evidence(`${step}: ${text}${code}`, machine === undefined ? {} : { machine });
 }
 
+/** What it means to meet each limit, in words that go on with who did. */
+export const MET = {
+  memory: "used up its memory",
+  pids: "could not make a further process",
+  cpu: "used up its CPU time",
+  fsize: "wrote too large a file",
+  disk: "wrote more than it may",
+  limit: "met a limit",
+} as const satisfies Partial<Record<Cause, string>>;
+
 export type AgentEnd = { kind: "clean" } | { kind: "failed"; cause: Cause; evidence: Evidence };
 
 /** What the end of an agent's process means, before anybody looks at what it made. Exit 0 proves nothing. */
@@ -58,7 +68,7 @@ export function agentEnd({ outcome, machine, filled }: Ended): AgentEnd {
   switch (outcome.reason) {
     case "exit":
       if (outcome.exit === 0 && filled !== undefined)
-        return failed("limit", `the agent ended with exit code 0 ${after}`);
+        return failed("disk", `the agent ended with exit code 0 ${after}`);
       return outcome.exit === 0
         ? { kind: "clean" }
         : failed("agent_error", `the agent ended with exit code ${outcome.exit} ${after}`);
@@ -67,9 +77,15 @@ export function agentEnd({ outcome, machine, filled }: Ended): AgentEnd {
     case "timeout":
       return failed("timeout", `the agent did not end in time and was stopped ${after}`);
     case "memory":
-      return failed("memory", `the agent used up its memory ${after}: ${outcome.detail ?? "see the log"}`);
+    case "pids":
+    case "cpu":
+    case "fsize":
+    case "disk":
     case "limit":
-      return failed("limit", `the agent met a limit: ${outcome.detail ?? "see the log"}`);
+      return failed(
+        outcome.reason,
+        `the agent ${MET[outcome.reason]} ${after}: ${outcome.detail ?? "see the log"}`,
+      );
     case "cancelled":
       return innocent("infra", `the agent was stopped from outside ${after}`);
     case "spawn_failed":

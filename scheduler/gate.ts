@@ -13,8 +13,10 @@
 //    means when it does not end.
 
 import type { Outcome } from "../schemas/job.ts";
+import type { Limits } from "../schemas/limit-spec.ts";
 import { acceptanceName } from "../schemas/proof.ts";
-import type { EnvSpec, Gate, Limits, RunSpec, TaskSpec, Verdict } from "../schemas/task.ts";
+import type { EnvSpec, Gate, RunSpec, TaskSpec, Verdict } from "../schemas/task.ts";
+import { MET } from "./evidence.ts";
 
 export interface PlannedCheck {
   name: string;
@@ -131,9 +133,12 @@ export function judge(
     case "timeout":
       return fail(`did not end within ${check.timeout_s} s`);
     case "memory":
-      return fail("used up its memory");
+    case "pids":
+    case "cpu":
+    case "fsize":
+    case "disk":
     case "limit":
-      return fail(`met a limit: ${outcome.detail ?? "see its log"}`);
+      return fail(`${MET[outcome.reason]}: ${outcome.detail ?? "see its log"}`);
     case "spawn_failed":
       return infra("fact", `${check.name} could not be started: ${outcome.detail ?? ""}`);
     case "cancelled":

@@ -9,16 +9,14 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { GroupAt } from "../schemas/job.ts";
+import type { GroupFeature } from "../schemas/limit-plan.ts";
 import type { HostEnv } from "./environment.ts";
 
 /** Names another place for our groups, from the top of every hierarchy, e.g. `/busbar`. */
 export const BASE_VARIABLE = "BUSBAR_CGROUP_BASE";
 
 /** Directories of ours below which groups are made; `notes` say what this host lacks, for people. */
-export interface GroupHost {
-  all?: GroupAt;
-  memory?: GroupAt;
-  pids?: GroupAt;
+export interface GroupHost extends Partial<Record<"all" | GroupFeature, GroupAt>> {
   notes: string[];
 }
 
@@ -42,8 +40,10 @@ const KERNEL: GroupKernel = {
   },
 };
 
-/** What may be limited, and the name of its controller. */
-const LIMITED = ["memory", "pids"] as const;
+/** What may be limited, and the name of its controller in version 1. */
+const CONTROLLERS = { memory: "memory", pids: "pids", cpu: "cpu", io: "blkio" } as const;
+/** All of them. */
+export const FEATURES = Object.keys(CONTROLLERS) as GroupFeature[];
 const OWN = "busbar";
 
 export function probeGroups(env: HostEnv, kernel: GroupKernel = KERNEL): GroupHost {
@@ -54,7 +54,7 @@ export function probeGroups(env: HostEnv, kernel: GroupKernel = KERNEL): GroupHo
     const own = groupsOfSelf(kernel.read("/proc/self/cgroup"));
     const two = mounts.find(({ type }) => type === "cgroup2");
     if (two) useTwo(host, kernel, placeIn(two, own.get("") ?? "/", base));
-    for (const name of LIMITED) if (!host[name]) useOne(host, kernel, name, mounts, own, base);
+    for (const name of FEATURES) if (!host[name]) useOne(host, kernel, name, mounts, own, base);
     host.all ??= host.pids ?? host.memory;
   } catch (error) {
     host.notes.push(`control groups cannot be asked for: ${(error as Error).message}`);
@@ -71,7 +71,7 @@ function useTwo(host: GroupHost, kernel: GroupKernel, dir: string): void {
     return;
   }
   host.all = { v: 2, dir };
-  for (const name of LIMITED) {
+  for (const name of FEATURES) {
     if (!words(kernel.read(join(dir, "cgroup.controllers"))).includes(name)) continue;
     try {
       kernel.write(join(dir, "cgroup.subtree_control"), `+${name}`);
@@ -85,17 +85,18 @@ function useTwo(host: GroupHost, kernel: GroupKernel, dir: string): void {
 function useOne(
   host: GroupHost,
   kernel: GroupKernel,
-  name: (typeof LIMITED)[number],
+  name: GroupFeature,
   mounts: readonly Mount[],
   own: ReadonlyMap<string, string>,
   base: string | undefined,
 ): void {
-  const mount = mounts.find(({ type, options }) => type === "cgroup" && options.includes(name));
+  const controller = CONTROLLERS[name];
+  const mount = mounts.find(({ type, options }) => type === "cgroup" && options.includes(controller));
   if (!mount) {
     host.notes.push(`${name}: no control group limits it here`);
     return;
   }
-  const at = own.get(name) ?? "/";
+  const at = own.get(controller) ?? "/";
   if (base === undefined && relative(mount.root, at) !== "") {
     host.notes.push(
       `${name}: the control group ${name}:${at} is another manager's; ${BASE_VARIABLE} names one of ours`,
@@ -145,10 +146,4 @@ function placeIn({ root, at }: Mount, own: string, base: string | undefined): st
 
 function words(text: string): string[] {
   return text.trim().split(/\s+/);
-}
-
-/** In one line, for people: `kill: v2; memory: v1; pids: none`. */
-export function groupsInForce({ all, memory, pids }: GroupHost): string {
-  const said = (at: GroupAt | undefined) => (at ? `v${at.v}` : "none");
-  return `kill: ${said(all)}; memory: ${said(memory)}; pids: ${said(pids)}`;
 }

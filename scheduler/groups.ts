@@ -9,7 +9,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { groupMembers, removeGroup } from "../bus/client/group-files.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { GroupAt, JobGroups, ShimJob } from "../schemas/job.ts";
-import type { GroupHost } from "./group-host.ts";
+import { FEATURES, type GroupHost } from "./group-host.ts";
+
+/** Where a job may have a group. */
+const PLACES = ["all", ...FEATURES] as const;
 
 /** The groups of one job; undefined where this host has none. `stateDir` is named after the repository's key. */
 export function groupsOf(
@@ -17,15 +20,21 @@ export function groupsOf(
   stateDir: string,
   job: Pick<ShimJob, "dir" | "name">,
 ): JobGroups | undefined {
-  const { all, memory, pids } = host;
-  if (!all) return undefined;
-  const name = groupName(stateDir, job);
-  const below = ({ v, dir }: GroupAt): GroupAt => ({ v, dir: join(dir, name) });
-  return {
-    all: below(all),
-    ...(memory && { memory: below(memory) }),
-    ...(pids && { pids: below(pids) }),
-  };
+  return below(host, groupName(stateDir, job));
+}
+
+function below(host: GroupHost, name: string): JobGroups | undefined {
+  if (!host.all) return undefined;
+  const found = PLACES.flatMap((place) => {
+    const at = host[place];
+    return at ? [[place, { v: at.v, dir: join(at.dir, name) }]] : [];
+  });
+  return Object.fromEntries(found) as JobGroups;
+}
+
+/** The directories of groups, each once. */
+function directoriesOf(groups: GroupHost | JobGroups): string[] {
+  return [...new Set(PLACES.flatMap((place) => groups[place]?.dir ?? []))];
 }
 
 function groupName(stateDir: string, { dir, name }: Pick<ShimJob, "dir" | "name">): string {
@@ -38,7 +47,7 @@ const LOOK_EVERY_MS = 10;
 
 /** Ends all in these groups at once, and removes them. Returns those that were there, and those that would not end. */
 export async function endGroups(groups: JobGroups): Promise<{ found: number[]; survivors: number[] }> {
-  const dirs = [...new Set([groups.all, groups.memory, groups.pids].flatMap((at) => (at ? [at.dir] : [])))];
+  const dirs = directoriesOf(groups);
   const { all } = groups;
   const found = members(all.dir);
   const until = performance.now() + GIVE_UP_MS;
@@ -81,15 +90,10 @@ export async function sweepGroups(
 ): Promise<number> {
   const kept = new Set(keep.map((job) => groupName(stateDir, job)));
   const names = new Set<string>();
-  for (const base of [host.all, host.memory, host.pids])
-    for (const name of base ? directories(base.dir) : [])
+  for (const base of directoriesOf(host))
+    for (const name of directories(base))
       if (name.startsWith(`${basename(stateDir)}-`) && !kept.has(name)) names.add(name);
-  for (const name of names) {
-    const below = (at: GroupAt | undefined) => at && { v: at.v, dir: join(at.dir, name) };
-    const { all, memory, pids } = host;
-    const groups = { all: below(all) as GroupAt, memory: below(memory), pids: below(pids) };
-    await endGroups(groups as JobGroups);
-  }
+  for (const name of names) await endGroups(below(host, name) as JobGroups);
   return names.size;
 }
 
@@ -105,10 +109,10 @@ function directories(dir: string): string[] {
 
 /** Removes our own directories where nobody has anything in them any more. */
 export function leaveGroups(host: GroupHost): void {
-  for (const at of [host.all, host.memory, host.pids]) {
+  for (const dir of directoriesOf(host)) {
     try {
       faultPoint("scheduler.groups.before-leave");
-      if (at) rmdirSync(at.dir);
+      rmdirSync(dir);
     } catch {
       // others work there, or it is gone
     }

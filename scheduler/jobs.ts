@@ -6,8 +6,9 @@ import type { Config } from "../schemas/config.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import type { AttemptRef } from "../schemas/ids.ts";
 import type { ShimJob } from "../schemas/job.ts";
-import { NOFILE_HOST } from "../schemas/limits.ts";
-import { type EnvSpec, type Limits, NO_ENV, type TaskSpec } from "../schemas/task.ts";
+import { mustHold, stricter } from "../schemas/limit-plan.ts";
+import type { Limits } from "../schemas/limit-spec.ts";
+import { type EnvSpec, NO_ENV, type TaskSpec } from "../schemas/task.ts";
 import { FILES, taskSocket } from "./dirs.ts";
 import {
   type Environment,
@@ -17,9 +18,10 @@ import {
   type HostEnv,
   type SecretValues,
 } from "./environment.ts";
-import type { GroupHost } from "./group-host.ts";
 import { groupsOf } from "./groups.ts";
 import type { Tokens } from "./kit.ts";
+import type { LimitHost } from "./limit-host.ts";
+import { planLimits } from "./limit-plan.ts";
 import { DIR_VARIABLE } from "./strays.ts";
 
 /** What is the same for every job of one scheduler. */
@@ -34,7 +36,7 @@ export interface JobBase {
   /** Top of the user's checkout, if there is one. */
   topLevel: string | null;
   node: string;
-  groups: GroupHost;
+  limitHost: LimitHost;
 }
 
 export interface JobPlace {
@@ -93,8 +95,7 @@ export function agentJob(
     secrets,
     timeout_ms: spec.timeout_s * 1000,
     grace_ms: base.config.kill_grace_ms,
-    limits: limitsOf({ ...base.config.limits, ...spec.limits }),
-    ...groupsIn(base, place.dir, "agent"),
+    ...heldBy(base, spec.limits, { dir: place.dir, name: "agent" }),
     bus: { socket: base.socket, shim_token: place.tokens.shim, agent_token: place.tokens.agent },
     task_socket: taskSocket(base.runtimeDir, place.ref),
     ...faultOf(base),
@@ -139,16 +140,22 @@ export function checkJob(
     secrets,
     timeout_ms: check.timeout_s * 1000,
     grace_ms: base.config.kill_grace_ms,
-    limits: limitsOf({ ...base.config.limits, ...check.limits }),
-    ...groupsIn(base, check.logDir, name),
+    ...heldBy(base, check.limits, { dir: check.logDir, name }),
     bus: { socket: base.socket, shim_token: place.tokens.shim },
     ...faultOf(base),
   };
 }
 
-function groupsIn({ groups, stateDir }: JobBase, dir: string, name: string): Pick<ShimJob, "groups"> {
-  const found = groupsOf(groups, stateDir, { dir, name });
-  return found === undefined ? {} : { groups: found };
+/** Throws LIMIT_NOT_HELD where nothing may start without. */
+function heldBy(
+  { config, limitHost: { facts, groups }, stateDir }: JobBase,
+  asked: Limits,
+  job: Pick<ShimJob, "dir" | "name">,
+): Pick<ShimJob, "limits" | "launch" | "groups"> {
+  const limits = stricter(asked, config.limits);
+  mustHold(limits, facts, job.name);
+  const found = groupsOf(groups, stateDir, job);
+  return { limits, launch: planLimits(limits, facts), ...(found && { groups: found }) };
 }
 
 /** The shim's own environment is a short list, and the agent must not see it. */
@@ -211,15 +218,4 @@ function environment(
     },
     ...given,
   });
-}
-
-function limitsOf(limits: Limits): ShimJob["limits"] {
-  return {
-    nofile: limits.nofile ?? NOFILE_HOST,
-    core: 0,
-    ...(limits.cpu_s === undefined ? {} : { cpu_s: limits.cpu_s }),
-    ...(limits.fsize === undefined ? {} : { fsize: limits.fsize }),
-    ...(limits.memory === undefined ? {} : { memory: limits.memory }),
-    ...(limits.pids === undefined ? {} : { pids: limits.pids }),
-  };
 }

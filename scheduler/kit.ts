@@ -7,7 +7,7 @@ import type { MethodName, Params, Result } from "../schemas/methods.ts";
 import type { Clock, Log, Random } from "../schemas/ports.ts";
 import type { Control } from "./control.ts";
 import type { HostEnv } from "./environment.ts";
-import type { GroupHost } from "./group-host.ts";
+import type { LimitHost } from "./limit-host.ts";
 import type { PidFile } from "./liveness.ts";
 import type { Machine } from "./machine.ts";
 import type { Mirror } from "./mirror.ts";
@@ -74,8 +74,8 @@ export interface Kit {
   secrets: SecretSources;
   /** Clean places for checks. */
   places: PlacePool;
-  /** Where control groups may be made. */
-  groups: GroupHost;
+  /** What processes can be held to here. */
+  limitHost: LimitHost;
   machine: Machine;
   usage: Usage;
   /** Node and the shim's program, for `busbar-call`. */

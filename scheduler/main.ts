@@ -20,16 +20,17 @@ import { probeRepository } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, idFault } from "../schemas/ids.ts";
+import { inForceLine } from "../schemas/limit-plan.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { WorkerAnswer } from "../schemas/methods.ts";
 import { type Log, systemClock } from "../schemas/ports.ts";
 import { openControl } from "./control.ts";
 import { housekeeper } from "./gc.ts";
 import { runGc } from "./gc-program.ts";
-import { type GroupHost, groupsInForce, probeGroups } from "./group-host.ts";
 import { groupsOf, leaveGroups } from "./groups.ts";
 import type { Kit } from "./kit.ts";
 import { type ShimProgram, shimProgram } from "./launch.ts";
+import { type LimitHost, probeLimits } from "./limit-host.ts";
 import { startTime } from "./liveness.ts";
 import { fileLog } from "./log-file.ts";
 import { Engine } from "./loop.ts";
@@ -97,9 +98,11 @@ class Scheduler {
   #log: Log | undefined;
   #engine: Engine | undefined;
   #kit: Kit | undefined;
-  #groups: GroupHost | undefined;
+  #limits: LimitHost | undefined;
   #socket = "";
   #stateDir: string | undefined;
+  /** As the bus says it before anybody has registered. */
+  #probed = "";
   #awaySince = systemClock.monotonic();
   #end: (code: number) => void = () => {};
   /** Fulfilled with the exit code. */
@@ -139,6 +142,7 @@ class Scheduler {
     this.#socket = endpoint.socket;
     // Whoever sees us registered takes us for started.
     makeSchedulerDir(endpoint.state_dir);
+    this.#probed = endpoint.state_dir;
     return await connectBus({
       socket: endpoint.socket,
       role: "scheduler",
@@ -148,6 +152,8 @@ class Scheduler {
   }
 
   async #register(client: BusClient): Promise<void> {
+    this.#limits ??= probeLimits(process.env, this.#probed);
+    const limits = this.#limits;
     faultPoint("scheduler.start.before-register");
     const answer = await client.call("register_worker", {
       worker: this.#worker,
@@ -155,11 +161,12 @@ class Scheduler {
       pid: process.pid,
       start_time: startTime(process.pid) ?? "",
       slots: Math.min(this.#machine.cores * WORKERS_PER_CORE, MAX_WORKERS),
+      limits: limits.facts,
     });
     this.#stateDir = answer.state_dir;
     // Whoever finds the bus dead finds us by it.
     writeSchedulerFile(answer.state_dir);
-    const engine = this.#engine ?? (await this.#build(answer));
+    const engine = this.#engine ?? (await this.#build(answer, limits));
     this.#kit?.mirror.load(answer.runs, answer.tasks);
     client.on("event", (record) => engine.onRecord(record));
     client.on("shutdown", ({ leave_running }) => void this.stop(leave_running));
@@ -173,7 +180,7 @@ class Scheduler {
     setImmediate(() => void engine.connected());
   }
 
-  async #build(answer: WorkerAnswer): Promise<Engine> {
+  async #build(answer: WorkerAnswer, limitHost: LimitHost): Promise<Engine> {
     const log = this.#log ?? fileLog(answer.state_dir);
     const facts = await probeRepository(this.#args.repo);
     const { shim } = this.#args;
@@ -187,8 +194,7 @@ class Scheduler {
         )
       ).task;
     };
-    const groups = probeGroups(process.env);
-    this.#groups = groups;
+    const { groups } = limitHost;
     const processes = new ShimProcesses({
       program: shim,
       env: process.env,
@@ -219,7 +225,7 @@ class Scheduler {
       ports: portPool(process.pid * 97),
       secrets: new SecretSources({ host: process.env, cwd: facts.topLevel ?? facts.commonDir, clock }),
       places: placePool(control, answer.state_dir, this.#machine.cores, log),
-      groups,
+      limitHost,
       machine: this.#machine,
       usage: new Usage(clock, log),
       shim,
@@ -241,7 +247,7 @@ class Scheduler {
       pid: process.pid,
       repo: kit.repo,
       runs: answer.runs.length,
-      groups: groupsInForce(groups),
+      limits: inForceLine(limitHost.facts),
       lacking: groups.notes,
     });
     return this.#engine;
@@ -263,7 +269,7 @@ class Scheduler {
   /** The last deed. */
   signOff(): void {
     if (this.#stateDir !== undefined) removeSchedulerFile(this.#stateDir);
-    if (this.#groups) leaveGroups(this.#groups);
+    if (this.#limits) leaveGroups(this.#limits.groups);
   }
 
   report(error: unknown): void {

@@ -1,8 +1,9 @@
 // run_metadata.json of an attempt (W5): when, who, on what machine, with which limits. Pure but for the reading of
 // the versions at the start.
 
-import type { Limits, Task } from "../schemas/task.ts";
-import type { GroupHost } from "./group-host.ts";
+import { inForceLine, type LimitFacts, missingLimits } from "../schemas/limit-plan.ts";
+import type { Limits } from "../schemas/limit-spec.ts";
+import type { Task } from "../schemas/task.ts";
 import type { MachineFacts } from "./machine.ts";
 import type { UsageSample } from "./usage.ts";
 
@@ -18,8 +19,10 @@ export interface RunMetadata {
   machine: MachineFacts;
   versions: { node: string; git: string };
   limits: Limits & { timeout_s: number };
-  /** Limits that the plan asks for and that nothing here enforces. */
+  /** Of these, what nothing here holds, each with the reason. */
   limits_not_enforced: string[];
+  /** What holds processes on this host, on one line. */
+  limits_by: string;
   /** What stands between the agent and the host. */
   protection: string;
   port: number;
@@ -30,11 +33,11 @@ export function metadataOf(
   facts: Pick<RunMetadata, "attempt" | "base" | "started" | "worker" | "machine" | "versions" | "port"> & {
     task: Task;
     limits: Limits;
-    groups: GroupHost;
+    facts: LimitFacts;
     usage: UsageSample | undefined;
   },
 ): RunMetadata {
-  const { task, limits, groups, usage, ...rest } = facts;
+  const { task, limits, facts: host, usage, ...rest } = facts;
   const { agent, timeout_s } = task.spec;
   return {
     v: 1,
@@ -43,13 +46,9 @@ export function metadataOf(
     ...rest,
     agent: { use: agent.use, model: agent.model ?? null, args: agent.args },
     limits: { ...limits, timeout_s },
-    limits_not_enforced: notEnforced(limits, groups),
-    protection: `own repository, own directories, reduced environment, own session, ${groups.all ? "control group" : "no control group"}; no sandbox`,
+    limits_not_enforced: missingLimits(limits, host),
+    limits_by: inForceLine(host),
+    protection: `own repository, own directories, reduced environment, own session, ${host.groups.kill ? "control group" : "no control group"}; no sandbox`,
     scheduler: usage ?? null,
   };
-}
-
-/** Memory and the number of processes of a tree need a control group. */
-function notEnforced(limits: Limits, groups: GroupHost): string[] {
-  return (["memory", "pids"] as const).filter((name) => limits[name] !== undefined && !groups[name]);
 }

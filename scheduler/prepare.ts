@@ -8,6 +8,7 @@
 import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
 import type { ShimJob } from "../schemas/job.ts";
+import { stricter } from "../schemas/limit-plan.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import { contextOf, repositoryFacts } from "./context.ts";
 import { type Control, controlGit } from "./control.ts";
@@ -124,8 +125,8 @@ async function writeFiles(kit: Kit, attempt: Attempt, task: Task, run: Run, port
     worker: kit.worker,
     machine,
     versions: kit.versions,
-    limits: { ...kit.config.limits, ...task.spec.limits },
-    groups: kit.groups,
+    limits: stricter(task.spec.limits, kit.config.limits),
+    facts: kit.limitHost.facts,
     port,
     usage: kit.usage.newest,
   });

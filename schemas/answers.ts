@@ -2,6 +2,7 @@
 
 import type { Config } from "./config.ts";
 import type { EventNotice, GivenUp } from "./events.ts";
+import type { LimitFacts } from "./limit-plan.ts";
 import type { Run, RunStatus, Task } from "./task.ts";
 
 export const ROLES = ["person", "scheduler", "shim", "agent"] as const;
@@ -54,6 +55,8 @@ export interface Ping {
   repo: string;
   state_dir: string;
   worker: string | null;
+  /** What that scheduler can hold processes to. */
+  limits?: LimitFacts;
   live_tasks: number;
   /** Why nothing can be changed at present, e.g. "state cannot be written: ENOSPC". */
   degraded?: string;

@@ -2,6 +2,7 @@
 // Unknown keys are refused. The bus reads it and hands it to the scheduler.
 
 import { z } from "zod";
+import { Limits } from "./limit-spec.ts";
 import {
   DISK_LIMIT_PERCENT,
   GC_IDLE_S,
@@ -11,7 +12,8 @@ import {
   MAX_WORKERS,
   MIN_LEASE_S,
 } from "./limits.ts";
-import { EnvSpec, Limits, NO_ENV } from "./task.ts";
+import { LimitsInput } from "./plan/limits-input.ts";
+import { EnvSpec, NO_ENV } from "./task.ts";
 
 export const Config = z
   .strictObject({
@@ -66,7 +68,7 @@ export const Config = z
         "How much of the audit log is kept, in whole files of 64 MB before packing; all of it where nothing is said",
       ),
     env: EnvSpec.default(NO_ENV).describe("For every agent and check, beside the plan's own"),
-    limits: Limits.default({}).describe("For every process whose task says nothing else"),
+    limits: Limits.default({}),
     agents: z
       .record(
         z.string(),
@@ -80,3 +82,10 @@ export const Config = z
   })
   .describe("The configuration of busbar, of a host or a person");
 export type Config = z.infer<typeof Config>;
+
+/** As it is written: limits with units and presets. */
+export const ConfigFile = Config.extend({
+  limits: LimitsInput.optional().describe(
+    "Upper bounds for every agent and check on this host; where a plan or /etc says less, that counts",
+  ),
+}).describe("The configuration of busbar, of a host or a person");

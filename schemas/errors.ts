@@ -283,6 +283,11 @@ export const ERRORS = {
   },
   IO: { rpc: 1503, retryable: true, help: "The message names the file and what was being done to it." },
   USAGE: { rpc: 1504, retryable: false, help: "`busctl --help` says what can be said." },
+  LIMIT_NOT_HELD: {
+    rpc: 1505,
+    retryable: false,
+    help: "`busctl doctor` says what this host can hold, and the cure; or leave `strict` out.",
+  },
 } as const satisfies Record<string, Entry>;
 
 export type ErrorCode = keyof typeof ERRORS;

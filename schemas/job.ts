@@ -2,6 +2,8 @@
 // (outbox file and `complete`). Types only: the shim imports no schema library.
 
 import type { AttemptRef } from "./ids.ts";
+import type { GroupFeature } from "./limit-plan.ts";
+import type { Limits } from "./limit-spec.ts";
 
 export interface ShimJob {
   v: 1;
@@ -22,16 +24,10 @@ export interface ShimJob {
   secrets: { name: string; value: string }[];
   timeout_ms: number;
   grace_ms: number;
-  limits: {
-    nofile?: number;
-    nproc?: number;
-    cpu_s?: number;
-    fsize?: number;
-    core: number;
-    /** Bytes and processes of the whole tree: by a control group, or not at all. */
-    memory?: number;
-    pids?: number;
-  };
+  /** In force for this process, each with what is asked: for words about its end. */
+  limits: Limits;
+  /** How they are set (scheduler/limit-plan.ts). */
+  launch: LaunchPlan;
   /** Control groups of this process and all that it starts; absent where this host has none. */
   groups?: JobGroups;
   /** The process is started inside this; absent: as it is. */
@@ -60,11 +56,25 @@ export interface GroupAt {
 }
 
 /** By what they are for; several may be one directory. */
-export interface JobGroups {
-  /** Knows every process, whatever it does. */
-  all: GroupAt;
-  memory?: GroupAt;
-  pids?: GroupAt;
+export type JobGroups = { all: GroupAt } & Partial<Record<GroupFeature, GroupAt>>;
+
+/** A value for a file of a control group. */
+export interface GroupWrite {
+  in: GroupFeature;
+  file: string;
+  value: string;
+  /** What is missing when the kernel does not take it; absent: nothing that was asked for. */
+  asked?: string;
+}
+
+export interface LaunchPlan {
+  /** Commands of a POSIX shell that set limits of the process. */
+  steps: string[];
+  /** Program and arguments that stand before the process's own and become it. */
+  wrap: string[];
+  writes: GroupWrite[];
+  /** Limits that were asked for and cannot be held here, each with the reason. */
+  missing: string[];
 }
 
 /** Why a process ended; the first reason wins. */
@@ -73,6 +83,11 @@ export type EndReason =
   | "signal"
   | "timeout"
   | "memory"
+  | "pids"
+  | "cpu"
+  | "fsize"
+  | "disk"
+  /** Of earlier versions, which did not say which. */
   | "limit"
   | "cancelled"
   | "spawn_failed"
@@ -106,7 +121,9 @@ export interface Outcome {
   log_dropped: number;
   /** The end of the log, redacted. */
   log_tail: string;
-  /** For spawn_failed and limit: which, in one sentence. */
+  /** What met a limit, also where the process itself went on; absent where nothing did. */
+  limit_hits?: string[];
+  /** For spawn_failed and limits: which, in one sentence. */
   detail?: string;
   /** The sandbox that it was in, in few words; absent where there was none. */
   sandbox?: string;

@@ -133,6 +133,10 @@ export const GIT_GRACE_MS = 500;
 /** L2: values for a process without a sandbox are the host's, with one, the sandbox's. */
 export const NOFILE_HOST = 65_536;
 export const NOFILE_SANDBOX = 1_024;
+/** Processes and threads of a user, all programs together: against a fork bomb where no control group counts. */
+export const NPROC_HOST = 8_192;
+/** Node hangs for ever at its start when it gets less than about 8; fewer than this is refused. */
+export const MIN_NPROC = 32;
 
 export const MAX_ID_CHARS = 64;
 export const MAX_TASKS_PER_RUN = 50_000;
@@ -155,11 +159,14 @@ export const LINT = {
   maxExpectedLines: 500,
 } as const;
 
-/** L2, L3: `limits: {preset: ...}` in a plan; medium is what practitioners give one agent. */
+/**
+ * L2, L3: `limits: {preset: ...}`. Medium is what practitioners give one agent. Reading and writing a second is in none:
+ * hardly any host lets others than root limit it, and what cannot be held is said at every attempt.
+ */
 export const LIMIT_PRESETS = {
-  small: { memory: 512 * 1024 ** 2, pids: 64 },
-  medium: { memory: 1024 ** 3, pids: 256 },
-  large: { memory: 4 * 1024 ** 3, pids: 1_024 },
+  small: { memory: 512 * 1024 ** 2, pids: 64, cpus: 0.25, nofile: NOFILE_SANDBOX, disk: 1024 ** 3 },
+  medium: { memory: 1024 ** 3, pids: 256, cpus: 0.5, nofile: NOFILE_SANDBOX, disk: 4 * 1024 ** 3 },
+  large: { memory: 4 * 1024 ** 3, pids: 1_024, cpus: 2, nofile: 8_192, disk: 16 * 1024 ** 3 },
 } as const;
 
 /** S3: attempts at once when neither plan nor configuration says: by cores, within these bounds. */

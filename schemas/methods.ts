@@ -17,6 +17,7 @@ import type {
 import { ROLES, type Role } from "./answers.ts";
 import { AuditTime } from "./audit-time.ts";
 import type { JournalRecord } from "./events.ts";
+import { LimitFacts } from "./limit-plan.ts";
 import { OutcomeShape } from "./outcome.ts";
 import type { Run, Task } from "./task.ts";
 import { Cause, Evidence, Id, Oid, Phase, Place, RunSpec, SnapshotInfo, STATES, Verdict } from "./task.ts";
@@ -155,6 +156,7 @@ export const METHODS = {
       pid: z.int().positive(),
       start_time: z.string().max(80),
       slots: z.int().positive(),
+      limits: LimitFacts.exactOptional(),
     }),
   }),
   claim: method<ClaimAnswer>()({
@@ -381,7 +383,6 @@ export type Result<M extends MethodName> =
 
 export type {
   ClaimAnswer,
-  FileAnswer,
   HelloAnswer,
   ListAnswer,
   Notifications,

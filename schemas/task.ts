@@ -3,6 +3,7 @@
 
 import { z } from "zod";
 import { idFault, showId } from "./ids.ts";
+import { Limits } from "./limit-spec.ts";
 import { MAX_TASKS_PER_RUN, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "./limits.ts";
 import { pathFault, placeFault } from "./repo-path.ts";
 
@@ -23,17 +24,6 @@ export const Oid = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/, "must be a 
 
 /** One criterion: a command that must end with 0, a sentence for the agent, or both. */
 export const Acceptance = z.strictObject({ text: z.string().optional(), run: z.string().optional() });
-
-export const Limits = z.strictObject({
-  /** Bytes; enforced where the machine can (cgroup), else said in the report. */
-  memory: z.int().positive().optional(),
-  pids: z.int().positive().optional(),
-  nofile: z.int().min(64).optional(),
-  /** CPU seconds of one process. */
-  cpu_s: z.int().positive().optional(),
-  /** Bytes of one file. */
-  fsize: z.int().positive().optional(),
-});
 
 /** Which agent works: a profile by name. `command` runs any command line and needs no key. */
 export const AgentChoice = z.strictObject({
@@ -99,7 +89,6 @@ export const TaskSpec = z.strictObject({
 });
 export type TaskSpec = z.infer<typeof TaskSpec>;
 export type Acceptance = z.infer<typeof Acceptance>;
-export type Limits = z.infer<typeof Limits>;
 export type EnvSpec = z.infer<typeof EnvSpec>;
 
 export const TIERS = ["shallow", "middle", "deep"] as const;
@@ -179,6 +168,11 @@ export const CAUSES = [
   "agent_error",
   "timeout",
   "memory",
+  "pids",
+  "cpu",
+  "fsize",
+  "disk",
+  /** Of earlier versions, which did not say which. */
   "limit",
   "scope",
   "check",
@@ -330,6 +324,8 @@ export interface ProcRecord {
     import("./job.ts").Outcome,
     "reason" | "exit" | "signal" | "started" | "ended" | "peak_rss" | "cpu_ms"
   > & {
+    /** What met a limit, also where the process itself went on: `node (pid 812), 96 MiB, killed at ...`. */
+    limit_hits?: string[];
     /** Limits that were asked for and could not be set, each with the reason; absent where there is none. */
     limits_missing?: string[];
   };

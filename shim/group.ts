@@ -9,12 +9,10 @@
 // the caller find everybody.
 
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { groupMembers, removeGroup } from "../bus/client/group-files.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import type { JobGroups, ShimJob } from "../schemas/job.ts";
-
-type Limits = Pick<ShimJob["limits"], "memory" | "pids">;
+import type { JobGroups, LaunchPlan } from "../schemas/job.ts";
 
 /** What the kernel counted. */
 export interface GroupFacts {
@@ -39,45 +37,31 @@ export class Group {
   }
 
   /** Undefined when none can be made; what is asked for and cannot be had is added to `missing`. */
-  static make(at: JobGroups | undefined, limits: Limits, missing: string[]): Group | undefined {
-    const wanted = at && without(at, limits);
+  static make(at: JobGroups | undefined, writes: LaunchPlan["writes"], missing: string[]): Group | undefined {
+    if (!at) return undefined;
+    const group = new Group(onlyFor(at, writes));
     try {
-      for (const dir of wanted ? dirsOf(wanted) : []) {
+      for (const dir of group.#dirs) {
         faultPoint("shim.group.before-make");
         mkdirSync(dir, { recursive: true });
       }
     } catch (error) {
-      missing.push(`control group: ${(error as Error).message}`);
+      const asked = writes.flatMap((write) => write.asked ?? []);
+      missing.push([`control group: ${(error as Error).message}`, ...asked].join("; so not held: "));
       return undefined;
-    } finally {
-      for (const name of ["memory", "pids"] as const)
-        if (limits[name] !== undefined && wanted?.[name] === undefined)
-          missing.push(`${name}: ${limits[name]} asked, no control group for it here`);
     }
-    if (!wanted) return undefined;
-    const group = new Group(wanted);
-    group.#limit(limits, missing);
+    for (const write of writes) group.#limit(write, missing);
     return group;
   }
 
-  #limit(limits: Limits, missing: string[]): void {
-    const { memory, pids } = this.#at;
-    const set = (name: string, dir: string, file: string, value: number) => {
-      try {
-        faultPoint("shim.group.before-limit");
-        writeFileSync(join(dir, file), String(value));
-      } catch (error) {
-        if (name !== "") missing.push(`${name}: ${value} asked, ${(error as Error).message}`);
-      }
-    };
-    if (memory && limits.memory !== undefined) {
-      const v1 = memory.v === 1;
-      set("memory", memory.dir, v1 ? "memory.limit_in_bytes" : "memory.max", limits.memory);
-      // Where swap is not counted there is nothing to forbid.
-      if (v1) set("", memory.dir, "memory.memsw.limit_in_bytes", limits.memory);
-      else set("", memory.dir, "memory.swap.max", 0);
+  #limit({ in: feature, file, value, asked }: LaunchPlan["writes"][number], missing: string[]): void {
+    const { dir } = this.#at[feature] ?? this.#at.all;
+    try {
+      faultPoint("shim.group.before-limit");
+      writeFileSync(join(dir, file), value);
+    } catch (error) {
+      if (asked !== undefined) missing.push(`${asked}: ${(error as Error).message}`);
     }
-    if (pids && limits.pids !== undefined) set("pids", pids.dir, "pids.max", limits.pids);
   }
 
   /** Files through which a process enters, by writing 0 into them. */
@@ -123,6 +107,19 @@ export class Group {
     return facts;
   }
 
+  /** Of all that are and were in it, in ms; undefined where this group does not count it. */
+  cpuMs(): number | undefined {
+    const { v, dir } = this.#at.all;
+    if (v === 1) return undefined;
+    const used = field(dir, "cpu.stat", "usage_usec");
+    return used === undefined ? undefined : Math.round(used / 1000);
+  }
+
+  /** Names of its directories, as the kernel's log has them. */
+  get names(): string[] {
+    return this.#dirs.map((dir) => basename(dir));
+  }
+
   /** Removes it; one that still holds somebody stays, for the scheduler to find. */
   async remove(): Promise<void> {
     for (const dir of this.#dirs)
@@ -132,17 +129,17 @@ export class Group {
 }
 
 function dirsOf(at: JobGroups): string[] {
-  return [...new Set([at.all, at.memory, at.pids].flatMap((group) => (group ? [group.dir] : [])))];
+  return [...new Set(Object.values(at).map(({ dir }) => dir))];
 }
 
 /** A group is made for a limit that is asked for, not for one that could be. */
-function without(at: JobGroups, limits: Limits): JobGroups {
-  const { all, memory, pids } = at;
-  return {
-    all,
-    ...(memory && limits.memory !== undefined ? { memory } : {}),
-    ...(pids && limits.pids !== undefined ? { pids } : {}),
-  };
+function onlyFor(at: JobGroups, writes: LaunchPlan["writes"]): JobGroups {
+  const result: JobGroups = { all: at.all };
+  for (const { in: feature } of writes) {
+    const place = at[feature];
+    if (place) result[feature] = place;
+  }
+  return result;
 }
 
 function field(dir: string, file: string, name: string): number | undefined {

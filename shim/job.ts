@@ -78,7 +78,9 @@ function jobFault(job: ShimJob | null): string | undefined {
   if (!Array.isArray(job.secrets) || !job.secrets.every((s) => isTexts([s?.name, s?.value])))
     return "secrets must be a list of name and value";
   if (!(job.timeout_ms > 0) || !(job.grace_ms >= 0)) return "timeout_ms and grace_ms must be numbers";
-  if (typeof job.limits?.core !== "number") return "limits.core is missing";
+  const { steps, wrap, writes } = job.launch ?? {};
+  if (!isTexts(steps) || !isTexts(wrap) || !Array.isArray(writes))
+    return "launch must hold the plan of limits";
   if (job.sandbox !== undefined && !isTexts([job.sandbox.said, ...(job.sandbox.argv ?? [1])]))
     return "sandbox must hold argv and said";
   if (job.lacking !== undefined && !isTexts(job.lacking)) return "lacking must hold texts";

@@ -1,9 +1,12 @@
 // From the facts of an ended process to the Outcome that is reported. Pure.
 
 import type { EndReason, Outcome, ShimJob } from "../schemas/job.ts";
+import { limitWords, sizeWords } from "../schemas/limit-words.ts";
 import type { GroupFacts } from "./group.ts";
 import type { LogSummary } from "./log.ts";
+import type { Killed } from "./oom.ts";
 import type { Ending } from "./process.ts";
+import type { Largest } from "./tree.ts";
 
 /** Times and figures of one process. */
 export interface Measured {
@@ -13,16 +16,21 @@ export interface Measured {
   duration_ms: number;
   peak_rss: number;
   cpu_ms: number;
+  /** The process that held most memory when all held most. */
+  largest?: Largest | undefined;
   /** By the control group, where there is one. */
   group: GroupFacts;
+  /** Whom the kernel killed for memory, as far as it says so. */
+  killed: Killed[];
   limits_missing: string[];
 }
 
 /** A shell says a signal of its child as 128 + number. */
 const SHELL_SIGNAL = 128;
-const SIGKILL = 9;
 const SIGXCPU = 24;
 const SIGXFSZ = 25;
+/** Of processes that died, in one sentence. */
+const MAX_NAMED = 3;
 
 /** `redact` is applied to all text that came from the process. */
 export function makeOutcome(
@@ -33,7 +41,8 @@ export function makeOutcome(
   redact: (text: string) => string,
 ): Outcome {
   const named = (list: Ending["leftovers"]) => list.map((p) => ({ pid: p.pid, command: redact(p.command) }));
-  const limit = limitHit(job.limits, measured.group, ending);
+  const hits = limitHits(job.limits, measured, ending);
+  const limit = ownEnd(ending) ? hits[0] : undefined;
   const detail = limit?.detail ?? ending.detail;
   const outcome: Outcome = {
     v: 1,
@@ -59,6 +68,7 @@ export function makeOutcome(
   };
   if (job.sandbox !== undefined && ending.reason !== "spawn_failed") outcome.sandbox = job.sandbox.said;
   if (measured.group.memoryKills !== undefined) outcome.memory_kills = measured.group.memoryKills;
+  if (hits.length > 0) outcome.limit_hits = hits.map((hit) => redact(hit.detail));
   if (detail !== undefined) outcome.detail = redact(detail);
   return outcome;
 }
@@ -77,25 +87,48 @@ export function notStarted(reason: EndReason, detail: string): Ending {
   };
 }
 
-/** Which limit ended the process, as far as its own end and the kernel's counts show. An agent that lives on is not ended. */
-function limitHit(
-  limits: ShimJob["limits"],
-  group: GroupFacts,
-  ending: Ending,
-): { reason: "limit" | "memory"; detail: string } | undefined {
-  if ((ending.reason !== "exit" && ending.reason !== "signal") || ending.exit === 0) return undefined;
+/** A process that ended well, or was ended by us, was not ended by a limit, whatever became of its children. */
+function ownEnd({ reason, exit }: Ending): boolean {
+  return (reason === "exit" || reason === "signal") && exit !== 0;
+}
+
+interface Hit {
+  reason: "memory" | "pids" | "cpu" | "fsize";
+  detail: string;
+}
+
+/** What met a limit, as far as its own end and the kernel's counts show; what says most comes first. */
+function limitHits(limits: ShimJob["limits"], measured: Measured, ending: Ending): Hit[] {
+  const { memoryKills = 0, pidsHit } = measured.group;
+  const { cpu_s, fsize, memory, pids } = limits;
   const by = (name: string, number: number) =>
     ending.signal === name || ending.exit === SHELL_SIGNAL + number;
-  const limit = (detail: string) => ({ reason: "limit" as const, detail });
-  if (limits.cpu_s !== undefined && by("SIGXCPU", SIGXCPU))
-    return limit(`cpu_s: a process used more than ${limits.cpu_s} s of CPU time`);
-  if (limits.fsize !== undefined && by("SIGXFSZ", SIGXFSZ))
-    return limit(`fsize: a process wrote a file of more than ${limits.fsize} bytes`);
-  if (group.memoryKills !== undefined && group.memoryKills > 0)
-    return {
+  const hits: Hit[] = [];
+  if (cpu_s !== undefined && by("SIGXCPU", SIGXCPU))
+    hits.push({ reason: "cpu", detail: `${limitWords("cpu_s", cpu_s)}: a process used more CPU time` });
+  if (fsize !== undefined && by("SIGXFSZ", SIGXFSZ))
+    hits.push({ reason: "fsize", detail: `${limitWords("fsize", fsize)}: a process wrote a larger file` });
+  if (memoryKills > 0 && memory !== undefined)
+    hits.push({
       reason: "memory",
-      detail: `memory: ${by("SIGKILL", SIGKILL) ? "it was" : `${group.memoryKills} of its processes were`} killed at the limit of ${limits.memory} bytes for all together`,
-    };
-  if (group.pidsHit) return limit(`pids: it had reached its limit of ${limits.pids} processes`);
-  return undefined;
+      detail: `${limitWords("memory", memory)} for all together: ${whoDied(measured, ending, memoryKills)}`,
+    });
+  if (pidsHit && pids !== undefined)
+    hits.push({ reason: "pids", detail: `${limitWords("pids", pids)}: no further process could be made` });
+  return hits;
+}
+
+function whoDied({ killed, largest, group }: Measured, ending: Ending, kills: number): string {
+  const peak = group.memoryPeak === undefined ? "" : `; at most ${sizeWords(group.memoryPeak)} were held`;
+  if (killed.length > 0) {
+    const named = killed.slice(0, MAX_NAMED).map((k) => `${k.name} (pid ${k.pid}, ${sizeWords(k.rss)})`);
+    const more = killed.length > MAX_NAMED ? ` and ${killed.length - MAX_NAMED} more` : "";
+    return `the kernel killed ${named.join(", ")}${more}${peak}`;
+  }
+  if (ending.signal === "SIGKILL") return `the kernel killed it${peak}`;
+  const guess = largest
+    ? `, of which the largest seen was ${largest.command} (${sizeWords(largest.rss)})`
+    : "";
+  const count = kills === 1 ? "one of its processes" : `${kills} of its processes`;
+  return `the kernel killed ${count}${guess}${peak}`;
 }

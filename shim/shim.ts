@@ -26,9 +26,10 @@ import { DRAIN_MS, REGISTER_WAIT_MS, REPORT_GIVE_UP_MS, SAMPLE_MS } from "../sch
 import type { Clock, Log, Random } from "../schemas/ports.ts";
 import { MARK_NAME, processEnvironment } from "./env.ts";
 import { Group } from "./group.ts";
-import { planLaunch } from "./launch.ts";
+import { launchArgv } from "./launch.ts";
 import { BusLink } from "./link.ts";
 import { BoundedLog, type LogSummary } from "./log.ts";
+import { killedForMemory } from "./oom.ts";
 import { ackPath, doneOf, type PidFile, writeDurably } from "./outbox.ts";
 import { makeOutcome, notStarted } from "./outcome.ts";
 import { type Exit, startTime } from "./proc.ts";
@@ -36,7 +37,7 @@ import { type Ending, Supervision } from "./process.ts";
 import { redactor, redactText } from "./redact.ts";
 import { Sandbox } from "./sandbox.ts";
 import type { Stage } from "./stage.ts";
-import { launchHost, type Output, startFault, startProcess } from "./start.ts";
+import { type Output, startFault, startProcess } from "./start.ts";
 import { openTaskSocket, type TaskSocket } from "./task-socket.ts";
 import { Tree } from "./tree.ts";
 import { Watch } from "./watch.ts";
@@ -170,13 +171,12 @@ class JobRun {
 
   #start(env: Record<string, string>, stage: Stage, heartbeatMs: number): Output {
     const { job, clock } = { job: this.#job, clock: this.#edge.clock };
-    const missing = [...(job.lacking ?? [])];
-    this.#group = Group.make(job.groups, job.limits, missing);
+    this.#missing = [...(job.lacking ?? []), ...job.launch.missing];
+    this.#group = Group.make(job.groups, job.launch.writes, this.#missing);
     this.#sandbox = job.sandbox && new Sandbox(job.dir);
-    const plan = planLaunch(job, launchHost(), this.#group?.doors);
-    this.#missing = [...missing, ...plan.missing];
+    const argv = launchArgv(job, this.#group?.doors);
     const started = startProcess(
-      { argv: plan.argv, cwd: job.cwd, dir: job.dir, env, statusFd: this.#sandbox?.fd },
+      { argv, cwd: job.cwd, dir: job.dir, env, statusFd: this.#sandbox?.fd },
       (chunk) => stage.push(chunk),
       (code, signal) => this.#exited({ code, signal }),
     );
@@ -188,7 +188,9 @@ class JobRun {
       timeoutMs: job.timeout_ms,
       sampleMs: SAMPLE_MS,
       heartbeatMs,
+      limits: job.limits,
       onTimeout: () => supervision.stop("timeout", `not done within ${job.timeout_ms} ms`),
+      onLimit: (reason, detail) => supervision.stop(reason, detail),
       onHeartbeat: (usage) => this.#link.heartbeat(usage),
     });
     this.#self.child = { pid: started.pid, start_time: startTime(started.pid) };
@@ -216,7 +218,9 @@ class JobRun {
     const redact = (text: string) => redactText(this.#job.secrets, text);
     if (ending.detail === SANDBOX_FAILED) ending = { ...ending, detail: sandboxFailed(log.tail) };
     const group = this.#group?.facts() ?? {};
-    return makeOutcome(this.#job, ending, log, { ...measured, group, limits_missing: this.#missing }, redact);
+    const killed = group.memoryKills ? killedForMemory(this.#group?.names ?? []) : [];
+    const facts = { ...measured, group, killed, limits_missing: this.#missing };
+    return makeOutcome(this.#job, ending, log, facts, redact);
   }
 
   /** Step 7. */

@@ -10,21 +10,11 @@
 // A full FIFO makes the writer wait; nothing is lost, nothing grows, no SIGPIPE while the shim lives.
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import {
-  accessSync,
-  closeSync,
-  constants,
-  existsSync,
-  openSync,
-  readFileSync,
-  statSync,
-  unlinkSync,
-} from "node:fs";
+import { accessSync, closeSync, constants, existsSync, openSync, statSync, unlinkSync } from "node:fs";
 import { Socket } from "node:net";
 import { isAbsolute, join, resolve } from "node:path";
 import { BusbarError, ioError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
-import type { LaunchHost } from "./launch.ts";
 
 const READ_BYTES = 64 * 1024;
 /** Of coreutils; looked for in the system's own directories only. */
@@ -162,15 +152,4 @@ function isDirectory(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** The facts that planLaunch needs. */
-export function launchHost(): LaunchHost {
-  const line = /^Max open files\s+\S+\s+(\S+)/m.exec(readFileSync("/proc/self/limits", "latin1"));
-  return {
-    uid: process.getuid?.() ?? 0,
-    hardNofile:
-      line?.[1] === undefined || line[1] === "unlimited" ? Number.MAX_SAFE_INTEGER : Number(line[1]),
-    prlimit: ["/usr/bin/prlimit", "/bin/prlimit"].find((file) => existsSync(file)),
-  };
 }

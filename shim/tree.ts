@@ -11,7 +11,7 @@
 // it is empty nobody is left. What was in a sandbox dies with it (sandbox.ts).
 
 import type { Group } from "./group.ts";
-import { childrenOf, hasEnvironment, listPids, type Proc, pageBytes, readProc } from "./proc.ts";
+import { childrenOf, commandOf, hasEnvironment, listPids, type Proc, pageBytes, readProc } from "./proc.ts";
 import type { Sandbox } from "./sandbox.ts";
 
 export interface Usage {
@@ -19,6 +19,12 @@ export interface Usage {
   rss: number;
   cpu_ms: number;
   processes: number;
+}
+
+export interface Largest {
+  pid: number;
+  rss: number;
+  command: string;
 }
 
 export class Tree {
@@ -31,6 +37,8 @@ export class Tree {
 
   readonly #group: Group | undefined;
   readonly #sandbox: Sandbox | undefined;
+  #largest: Omit<Largest, "command"> = { pid: 0, rss: 0 };
+  #named: Omit<Largest, "rss"> = { pid: 0, command: "" };
 
   /** `mark` is the whole environment entry, "NAME=value"; `group`: the process is in it; `sandbox`: it is inside that. */
   constructor(rootPid: number, mark: string, group?: Group, sandbox?: Sandbox) {
@@ -44,6 +52,7 @@ export class Tree {
   /** What the tree uses now. */
   sample(): Usage {
     const usage: Usage = { rss: 0, cpu_ms: 0, processes: 0 };
+    this.#largest = { pid: 0, rss: 0 };
     const queue = [...this.#known.keys()];
     const seen = new Set<number>(queue);
     for (let pid = queue.pop(); pid !== undefined; pid = queue.pop()) {
@@ -51,7 +60,9 @@ export class Tree {
       if (!proc) continue;
       this.#known.set(pid, proc.start);
       if (proc.dead) continue;
-      usage.rss += proc.rssPages * this.#pageBytes;
+      const rss = proc.rssPages * this.#pageBytes;
+      usage.rss += rss;
+      if (rss > this.#largest.rss) this.#largest = { pid, rss };
       usage.cpu_ms += proc.cpuMs;
       usage.processes += 1;
       for (const child of childrenOf(pid) ?? []) {
@@ -61,6 +72,18 @@ export class Tree {
       }
     }
     return usage;
+  }
+
+  /** The process that held most memory when it was last looked, with its command line. */
+  largest(): Largest {
+    const { pid, rss } = this.#largest;
+    if (this.#named.pid !== pid) this.#named = { pid, command: commandOf(pid) };
+    return { pid, rss, command: this.#named.command };
+  }
+
+  /** CPU time of all that belonged, dead ones too; undefined where no group counts it. */
+  groupCpuMs(): number | undefined {
+    return this.#group?.cpuMs();
   }
 
   /** The process under a pid, forgotten when it is gone or another has its number. */

@@ -1,6 +1,9 @@
 // Eyes on a running process: its deadline, its use of the machine, and the heartbeat. The deadline is insured
-// twice, by a timer of its own and by every sample, both on the clock that never jumps (S5).
+// twice, by a timer of its own and by every sample, both on the clock that never jumps (S5). No kernel ends a tree for its
+// CPU time in all: every sample looks at it.
 
+import type { Limits } from "../schemas/limit-spec.ts";
+import { limitWords } from "../schemas/limit-words.ts";
 import type { Clock } from "../schemas/ports.ts";
 import type { Measured } from "./outcome.ts";
 import { readProc } from "./proc.ts";
@@ -13,7 +16,9 @@ export interface WatchOptions {
   timeoutMs: number;
   sampleMs: number;
   heartbeatMs: number;
+  limits: Pick<Limits, "cpu_total_s">;
   onTimeout(): void;
+  onLimit(reason: "cpu", detail: string): void;
   onHeartbeat(usage: Usage): void;
 }
 
@@ -27,6 +32,7 @@ export class Watch {
   #latest: Usage = { rss: 0, cpu_ms: 0, processes: 0 };
   #peakRss = 0;
   #cpuMs = 0;
+  #largest: Measured["largest"];
 
   constructor(tree: Tree, clock: Clock, options: WatchOptions) {
     this.#tree = tree;
@@ -50,10 +56,10 @@ export class Watch {
     for (const timer of this.#timers) clearTimeout(timer);
     this.processEnded();
     // What the children of the shim, and theirs that they waited for, have used in all.
-    this.#cpuMs = Math.max(this.#cpuMs, readProc(process.pid)?.childCpuMs ?? 0);
+    this.#cpuMs = Math.max(this.#cpuMs, readProc(process.pid)?.childCpuMs ?? 0, this.#tree.groupCpuMs() ?? 0);
   }
 
-  measured(): Omit<Measured, "limits_missing" | "group"> {
+  measured(): Omit<Measured, "limits_missing" | "group" | "killed"> {
     const ended = this.#ended ?? this.#now();
     return {
       started: new Date(this.#started.at).toISOString(),
@@ -61,17 +67,32 @@ export class Watch {
       duration_ms: ended.monotonic - this.#started.monotonic,
       peak_rss: this.#peakRss,
       cpu_ms: this.#cpuMs,
+      largest: this.#largest,
     };
   }
 
   #sample(): void {
     this.#latest = this.#tree.sample();
+    if (this.#latest.rss > this.#peakRss) this.#largest = this.#tree.largest();
     this.#peakRss = Math.max(this.#peakRss, this.#latest.rss);
     this.#cpuMs = Math.max(this.#cpuMs, this.#latest.cpu_ms);
+    this.#lookAtCpu();
     if (this.#clock.monotonic() - this.#started.monotonic >= this.#o.timeoutMs) this.#o.onTimeout();
+  }
+
+  #lookAtCpu(): void {
+    const { cpu_total_s: limit } = this.#o.limits;
+    if (limit === undefined) return;
+    this.#cpuMs = Math.max(this.#cpuMs, this.#tree.groupCpuMs() ?? 0);
+    if (this.#cpuMs < limit * 1000) return;
+    this.#o.onLimit("cpu", `${limitWords("cpu_total_s", limit)}: its processes used ${seconds(this.#cpuMs)}`);
   }
 
   #now(): { at: number; monotonic: number } {
     return { at: this.#clock.now(), monotonic: this.#clock.monotonic() };
   }
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
 }

@@ -1,6 +1,7 @@
 // The handlers that change state, put together; those that only read stand in reads.ts.
 
 import type { AnyEvent } from "../../schemas/events.ts";
+import type { LimitFacts } from "../../schemas/limit-plan.ts";
 import type { Handlers } from "../dispatch.ts";
 import { cancelTask } from "../state/decide-person.ts";
 import type { Store } from "../state/store.ts";
@@ -17,6 +18,7 @@ export interface Methods {
   handlers: Handlers;
   /** Name of the registered scheduler. */
   worker(): string | null;
+  limits(): LimitFacts | undefined;
   /** Cancels every running attempt; its shim is told. */
   cancelRunning(by: string): Promise<void>;
   /** Ends the timers of leases, retries and checkpoints; call before the store is closed. */
@@ -62,6 +64,7 @@ export function makeMethods(
   return {
     handlers,
     worker: () => workers.current,
+    limits: () => workers.limits,
     cancelRunning: (by) => cancelRunning(parts.store, by),
     stop: () => timers.stop(),
   };

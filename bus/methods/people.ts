@@ -3,8 +3,9 @@
 import type { Config } from "../../schemas/config.ts";
 import { BusbarError } from "../../schemas/errors.ts";
 import { showId } from "../../schemas/ids.ts";
+import { mustHold, stricter } from "../../schemas/limit-plan.ts";
 import type { Result } from "../../schemas/methods.ts";
-import type { TaskSpec } from "../../schemas/task.ts";
+import { type RunSpec, type TaskSpec, TIERS } from "../../schemas/task.ts";
 import type { Handlers } from "../dispatch.ts";
 import { approve, cancelTask, grantFiles, reject, retryTask } from "../state/decide-person.ts";
 import { cancelRun, pause, planHash, resume, submit } from "../state/decide-run.ts";
@@ -20,7 +21,10 @@ export function peopleHandlers(deps: Deps): Handlers {
       const hash = planHash(p.spec);
       return store.change(ctx, (d) => {
         const answer = submit(d, p, ctx.actor, hash);
-        if (!answer.attached) mustKnowAgents(p.spec.tasks, deps.config);
+        if (!answer.attached) {
+          mustKnowAgents(p.spec.tasks, deps.config);
+          mustBeHeld(p.spec, deps);
+        }
         return answer;
       });
     },
@@ -65,6 +69,16 @@ function mustKnowAgents(tasks: readonly TaskSpec[], { agents }: Config): void {
       },
     );
   }
+}
+
+/** Better refused here than by every attempt. The scheduler asks again before it starts anything: it may be another one. */
+function mustBeHeld({ tasks, gate }: Pick<RunSpec, "tasks" | "gate">, { config, workers }: Deps): void {
+  const { limits: facts } = workers;
+  if (facts === undefined) return;
+  for (const { id, limits } of tasks) mustHold(stricter(limits, config.limits), facts, `task ${showId(id)}`);
+  const checks = gate === "none" ? [] : TIERS.flatMap((tier) => gate[tier]);
+  for (const { name, limits } of checks)
+    mustHold(stricter(limits, config.limits), facts, `check ${showId(name)}`);
 }
 
 function getRun(store: Store, id: string): Result<"get_run"> {

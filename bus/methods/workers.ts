@@ -3,13 +3,14 @@
 
 import { BusbarError } from "../../schemas/errors.ts";
 import { showId } from "../../schemas/ids.ts";
+import type { LimitFacts } from "../../schemas/limit-plan.ts";
 import type { Parsed } from "../../schemas/methods.ts";
 import type { Log } from "../../schemas/ports.ts";
 import type { Store } from "../state/store.ts";
 import type { CallContext, Peer } from "../state/view.ts";
 
 export class Workers {
-  #live: { worker: string; pid: number; peer: Peer } | undefined;
+  #live: { worker: string; pid: number; peer: Peer; limits: LimitFacts | undefined } | undefined;
 
   constructor(
     private readonly store: Pick<Store, "change">,
@@ -19,6 +20,11 @@ export class Workers {
   /** Name of the registered scheduler. */
   get current(): string | null {
     return this.#live?.worker ?? null;
+  }
+
+  /** What its host can hold processes to; undefined while nobody has said. */
+  get limits(): LimitFacts | undefined {
+    return this.#live?.limits;
   }
 
   /** Throws WORKER_EXISTS while another connection holds the place. */
@@ -35,7 +41,7 @@ export class Workers {
       );
     }
     if (live?.worker === p.worker) return;
-    const mine = { worker: p.worker, pid: p.pid, peer: ctx.peer };
+    const mine = { worker: p.worker, pid: p.pid, peer: ctx.peer, limits: p.limits };
     this.#live = mine;
     if (!live) ctx.peer.onClose(() => this.#gone(ctx.peer));
     const { worker, host, slots, pid } = p;

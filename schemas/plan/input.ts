@@ -4,28 +4,14 @@
 
 import { z } from "zod";
 import { idFault } from "../ids.ts";
-import { LIMIT_PRESETS, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "../limits.ts";
+import { MAX_WORKERS } from "../limits.ts";
 import { pathFault } from "../repo-path.ts";
 import { EnvSpec } from "../task.ts";
-import {
-  COUNT_PATTERN,
-  count,
-  DURATION_PATTERN,
-  durationSeconds,
-  MONEY_PATTERN,
-  SIZE_PATTERN,
-  sizeBytes,
-} from "./units.ts";
+import { LimitsInput } from "./limits-input.ts";
+import { checked, Duration } from "./quantities.ts";
+import { COUNT_PATTERN, count, MONEY_PATTERN } from "./units.ts";
 
 const ID_PATTERN = "^[A-Za-z0-9][A-Za-z0-9_.-]*$";
-
-function checked(fault: (value: string) => string | undefined, pattern?: string): z.ZodString {
-  const schema = z.string().superRefine((value, ctx) => {
-    const message = fault(value);
-    if (message) ctx.addIssue({ code: "custom", message });
-  });
-  return pattern ? schema.meta({ pattern }) : schema;
-}
 
 const Id = checked(idFault, ID_PATTERN);
 const Path = checked(pathFault);
@@ -33,55 +19,12 @@ const Text = z.string();
 const Patterns = z.array(z.string());
 const Command = checked((s) => (s.trim() === "" ? "is empty" : s.includes("\0") ? "holds a NUL" : undefined));
 
-const TOO_SHORT = `is less than ${MIN_TIMEOUT_S}s, within which nothing is even started; write ${MIN_TIMEOUT_S}s or more`;
-
-const Duration = z
-  .union([
-    z
-      .number()
-      .max(MAX_TIMEOUT_S)
-      .superRefine((seconds, ctx) => {
-        if (seconds < MIN_TIMEOUT_S) ctx.addIssue({ code: "custom", message: TOO_SHORT });
-      })
-      .meta({ minimum: MIN_TIMEOUT_S }),
-    checked((s) => {
-      const seconds = durationSeconds(s);
-      if (seconds === undefined) return "is not a duration; write 90, 90s, 10m or 1h30m";
-      if (seconds < MIN_TIMEOUT_S) return TOO_SHORT;
-      return seconds > MAX_TIMEOUT_S ? `is more than ${MAX_TIMEOUT_S / 3600}h` : undefined;
-    }, DURATION_PATTERN),
-  ])
-  .meta({ title: "duration" });
-const Size = z
-  .union([
-    z.int().positive(),
-    checked((s) => (sizeBytes(s) ? undefined : "is not a size; write 512M or 1G"), SIZE_PATTERN),
-  ])
-  .meta({ title: "size" });
 const Count = z
   .union([
     z.int().positive(),
     checked((s) => (count(s) ? undefined : "is not a count; write 200k or 5M"), COUNT_PATTERN),
   ])
   .meta({ title: "count" });
-
-const PRESETS = Object.entries(LIMIT_PRESETS)
-  .map(([name, { memory, pids }]) => `${name} is ${memory / 1024 ** 2}M and ${pids} pids`)
-  .join(", ");
-
-const Limits = z
-  .strictObject({
-    preset: z
-      .enum(["small", "medium", "large"] satisfies (keyof typeof LIMIT_PRESETS)[])
-      .optional()
-      .describe(`Where the other limits start from: ${PRESETS}`),
-    memory: Size.optional().describe("Memory of the whole process tree, e.g. 1G"),
-    pids: z.int().positive().optional().describe("Processes and threads at once"),
-    nofile: z.int().min(64).optional().describe("Open files of one process"),
-    cpu: Duration.optional().describe("CPU time of one process, e.g. 10m"),
-    fsize: Size.optional().describe("Size of one file written, e.g. 100M"),
-  })
-  .describe("Limits of a process; what a machine cannot enforce is said in the report");
 
 const Env = z
   .strictObject({
@@ -129,7 +72,7 @@ const Shared = {
   priority: z.int().optional().describe("Smaller goes first; default 100"),
   timeout: Duration.optional().describe("Hard limit for one attempt: 600, 90s, 10m; default 10m"),
   retries: z.int().min(0).max(100).optional().describe("Tries after the first for bad work; default 3"),
-  limits: Limits.optional(),
+  limits: LimitsInput.optional(),
   env: Env.optional().describe("Environment of the agent and of the checks"),
   tags: z.array(z.string()).optional().describe("Words to find tasks by"),
   forbidden_files: Patterns.optional().describe(
@@ -194,7 +137,7 @@ const Check = z.union([
       "Patterns of the files that decide the result; then a verdict may be reused",
     ),
     timeout: Duration.optional().describe("Hard limit; default 10m"),
-    limits: Limits.optional(),
+    limits: LimitsInput.optional(),
     env: Env.optional().describe("More environment for this check, and the only secrets that it gets"),
   }),
 ]);

@@ -5,13 +5,13 @@
 // replaces the limits of `defaults`; single limits then stand over it.
 
 import type { z } from "zod";
-import { DEFAULT_RETRIES, DEFAULT_TIMEOUT_S, LIMIT_PRESETS } from "../limits.ts";
-import type { Acceptance, Check, EnvSpec, Gate, Limits, TaskSpec } from "../task.ts";
+import { DEFAULT_RETRIES, DEFAULT_TIMEOUT_S } from "../limits.ts";
+import type { Acceptance, Check, EnvSpec, Gate, TaskSpec } from "../task.ts";
 import { acceptanceLine } from "./acceptance.ts";
 import type { DefaultsInput, GateInput, PlanHead, TaskInput } from "./input.ts";
-import { durationSeconds, sizeBytes } from "./units.ts";
+import { normaliseLimits } from "./limits-input.ts";
+import { durationSeconds } from "./units.ts";
 
-type LimitsInput = NonNullable<TaskInput["limits"]>;
 type AgentInput = NonNullable<TaskInput["agent"]>;
 type Defaults = z.infer<typeof DefaultsInput>;
 
@@ -42,7 +42,7 @@ export function normaliseTask(input: TaskInput, plan: PlanHead, fault: Fault): T
     prohibited_actions: both(defaults.prohibited_actions, input.prohibited_actions),
     timeout_s: seconds(input.timeout ?? defaults.timeout),
     retries: input.retries ?? defaults.retries ?? DEFAULT_RETRIES,
-    limits: input.limits ? limits(input.limits, limits(defaults.limits)) : limits(defaults.limits),
+    limits: normaliseLimits(input.limits, normaliseLimits(defaults.limits)),
     env: env(defaults.env, input.env),
     tags: both(defaults.tags, input.tags),
     checkout: input.checkout ?? defaults.checkout ?? "full",
@@ -68,7 +68,7 @@ export function normaliseGate(input: GateInput, fault: Fault): Gate | "none" {
         run: c.run,
         inputs: c.inputs ?? [],
         timeout_s: seconds(c.timeout),
-        limits: limits(c.limits),
+        limits: normaliseLimits(c.limits),
         ...(c.env === undefined ? {} : { env: env(undefined, c.env) }),
       };
     });
@@ -134,18 +134,6 @@ function acceptance(item: string | Acceptance, path: (string | number)[], fault:
 
 function seconds(value: string | number | undefined): number {
   return (value === undefined ? undefined : durationSeconds(value)) ?? DEFAULT_TIMEOUT_S;
-}
-
-function limits(input: LimitsInput | undefined, under: Limits = {}): Limits {
-  if (!input) return { ...under };
-  const { preset, memory, cpu, fsize, pids, nofile } = input;
-  const result: Limits = preset === undefined ? { ...under } : { ...LIMIT_PRESETS[preset] };
-  if (memory !== undefined) result.memory = sizeBytes(memory);
-  if (fsize !== undefined) result.fsize = sizeBytes(fsize);
-  if (cpu !== undefined) result.cpu_s = Math.max(1, Math.round(durationSeconds(cpu) ?? 0));
-  if (pids !== undefined) result.pids = pids;
-  if (nofile !== undefined) result.nofile = nofile;
-  return result;
 }
 
 function env(under: TaskInput["env"], over: TaskInput["env"]): EnvSpec {

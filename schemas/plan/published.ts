@@ -1,13 +1,13 @@
 // The published JSON Schemas: file name -> text. Written to schemas/json/ by scripts/generate-schemas.ts.
 
 import { z } from "zod";
-import { Config } from "../config.ts";
+import { ConfigFile } from "../config.ts";
 import { PlanInput, TaskInput } from "./input.ts";
 
 const TITLES = [
   ["plan", "busbar plan", PlanInput],
   ["task", "busbar task", TaskInput],
-  ["config", "busbar configuration", Config],
+  ["config", "busbar configuration", ConfigFile],
 ] as const;
 
 export function publishedSchemas(): Map<string, string> {

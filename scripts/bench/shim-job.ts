@@ -27,7 +27,8 @@ export function shimJob(dir: string, socket: string, ref: AttemptRef, argv: stri
     secrets: [],
     timeout_ms: 120_000,
     grace_ms: 1_000,
-    limits: { core: 0 },
+    limits: {},
+    launch: { steps: [], wrap: [], writes: [], missing: [] },
     bus: { socket, shim_token: "bench" },
   };
 }

@@ -2,6 +2,8 @@
 
 import { VERBS } from "../../bus/ctl/verb-table.ts";
 import { ERRORS, RETIRED_RPC_NUMBERS } from "../../schemas/errors.ts";
+import { limitsLine } from "../../schemas/limit-words.ts";
+import { LIMIT_PRESETS } from "../../schemas/limits.ts";
 import { METHODS } from "../../schemas/methods.ts";
 import { PlanInput, TaskInput } from "../../schemas/plan/input.ts";
 import { innerTable, keyTable } from "./keys.ts";
@@ -14,6 +16,7 @@ const PARTS: Record<string, Record<string, () => string>> = {
     "plan-keys": () => keyTable(PlanInput),
     "task-keys": () => keyTable(TaskInput),
     "inner-keys": innerTable,
+    "limit-presets": presetTable,
   },
 };
 
@@ -83,5 +86,12 @@ function verbTable(): string {
     lines.push(
       `| \`busctl ${name}${words === "" ? "" : ` ${words.replaceAll("|", "\\|")}`}\` | ${summary.replaceAll("|", "\\|")} |`,
     );
+  return lines.join("\n");
+}
+
+function presetTable(): string {
+  const lines = ["| preset | limits |", "|---|---|"];
+  for (const [name, limits] of Object.entries(LIMIT_PRESETS))
+    lines.push(`| \`${name}\` | ${limitsLine(limits)} |`);
   return lines.join("\n");
 }

@@ -1,7 +1,7 @@
 // Limits of a whole tree as a person meets them: in a plan, with the real programs, on a machine that has control groups.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
 import { groupsLeft, testGroups } from "../helpers/groups.ts";
@@ -29,9 +29,13 @@ test("L1, L3: a fork bomb and a hog harm their own attempt and are told of by ca
   assert.equal(ran.code, 1, ran.out + ran.err);
   const { tasks } = await world.state("r");
   const result = (id: string) => tasks.get(id)?.attempts.map((each) => each.result);
-  assert.deepEqual([result("hides"), result("bomb"), result("hog")], [["passed"], ["limit"], ["memory"]]);
-  assert.match(ran.out, /pids: it had reached its limit of 40 processes/);
-  assert.match(ran.out, /memory: it was killed at the limit of 96000000 bytes/);
+  assert.deepEqual([result("hides"), result("bomb"), result("hog")], [["passed"], ["pids"], ["memory"]]);
+  assert.match(ran.out, /pids 40: no further process could be made/);
+  assert.match(
+    ran.out,
+    /memory 91\.6 MiB for all together: the kernel killed (it|\S+ \(pid \d+, [0-9.]+ MiB\))/,
+  );
+  assert.match(ran.out, /limits: kill by control group v\d/);
   assert.equal(isAlive(Number(readFileSync(join(world.W, "hidden"), "utf8"))), false);
   const { limits_not_enforced, protection } = JSON.parse(
     readFileSync(join(tasks.get("hog")?.attempts[0]?.workspace ?? "", "run_metadata.json"), "utf8"),
@@ -40,4 +44,40 @@ test("L1, L3: a fork bomb and a hog harm their own attempt and are told of by ca
   assert.match(protection, /control group/);
   assert.deepEqual(groupsLeft(host), []);
   await assertInvariants(world, "r");
+});
+
+test("L3: the host's upper bound holds a task that asks for more; what cannot be held is named before a strict plan starts", async (t) => {
+  const world = makeWorld(t);
+  const host = testGroups(t, ["all", "memory", "pids"]);
+  if (!host) return;
+  world.env.BUSBAR_CGROUP_BASE = host.base;
+  world.env.BUSBAR_CONFIG = join(world.W, "config.yaml");
+  writeFileSync(world.env.BUSBAR_CONFIG, "limits: {pids: 30, memory: 512M}\n");
+  const bomb = { id: "bomb", command: "b() { b | b & }; b; exit 7", limits: { pids: 4000 }, retries: 0 };
+  const ran = await world.run([{ ...bomb, allowed_files: ["a"] }]);
+  assert.equal(ran.code, 1, ran.out + ran.err);
+  assert.match(ran.out, /pids 30: no further process could be made/);
+  const { tasks } = await world.state("r");
+  const metadata = JSON.parse(
+    readFileSync(join(tasks.get("bomb")?.attempts[0]?.workspace ?? "", "run_metadata.json"), "utf8"),
+  );
+  assert.deepEqual(metadata.limits, {
+    pids: 30,
+    memory: 512 * 1024 ** 2,
+    timeout_s: metadata.limits.timeout_s,
+  });
+  assert.match(metadata.limits_by, /by control group/);
+  // Root is not held by it, and nobody else may have so many.
+  const strict = {
+    id: "s",
+    command: "true",
+    allowed_files: ["a"],
+    limits: { nproc: 4_000_000, strict: true },
+  };
+  const refused = await world.run([strict], { run: "strict" });
+  assert.equal(refused.code, 2, refused.out + refused.err);
+  assert.match(
+    refused.err,
+    /task "?s"? is not started: its limits are strict, and this host cannot hold nproc 4000000/,
+  );
 });

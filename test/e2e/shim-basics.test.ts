@@ -99,15 +99,34 @@ for (const [what, argv, cwd, detail] of [
 
 test("L2: open files are limited, soft and hard alike; a CPU limit is named as the reason", async (t) => {
   const world = await shimWorld(t);
-  const limits = { core: 0, nofile: 100, cpu_s: 1 };
+  const limits = { nofile: 100, cpu_s: 1 };
   const run = world.start(
     world.job(sh("ulimit -Sn; ulimit -Hn; ulimit -c; while :; do :; done"), { limits }),
   );
   const outcome = await run.end();
   assert.equal(run.log(), "100\n100\n0\n");
-  assert.equal(outcome.reason, "limit");
-  assert.match(outcome.detail ?? "", /cpu_s/);
+  assert.equal(outcome.reason, "cpu");
+  assert.match(outcome.detail ?? "", /cpu 1 s: a process used more/);
   assert.ok(outcome.cpu_ms >= 500, `cpu_ms ${outcome.cpu_ms}`);
+});
+
+test("L2: CPU time of a whole tree, looked at by every sample, ends it although none of its processes used much", async (t) => {
+  const world = await shimWorld(t);
+  const limits = { cpu_total_s: 1 };
+  const burn = "n=0; while [ $n -lt 400 ]; do sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done'; done";
+  const outcome = await world.start(world.job(sh(`${burn} & ${burn} & wait`), { limits })).end();
+  assert.equal(outcome.reason, "cpu");
+  assert.match(outcome.detail ?? "", /^cpu_total 1 s: its processes used \d+\.\d s$/);
+  assert.deepEqual(outcome.survivors, []);
+});
+
+test("L2: a file larger than it may be ends its writer, and is the reason", async (t) => {
+  const world = await shimWorld(t);
+  const line = "exec head -c 100000 /dev/zero > big";
+  const outcome = await world.start(world.job(sh(line), { limits: { fsize: 4096 } })).end();
+  assert.deepEqual([outcome.reason, outcome.signal], ["fsize", "SIGXFSZ"]);
+  assert.deepEqual(outcome.limit_hits, ["fsize 4 KiB: a process wrote a larger file"]);
+  assert.equal(statSync(join(world.dir, "work", "big")).size, 4096);
 });
 
 test("heartbeats carry the use of the whole tree", async (t) => {

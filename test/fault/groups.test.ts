@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test from "node:test";
-import { endGroups, groupsOf, sweepGroups } from "../../scheduler/groups.ts";
+import { endGroups, sweepGroups } from "../../scheduler/groups.ts";
 import { endStrays } from "../../scheduler/strays.ts";
-import { groupsLeft, TEST_STATE, testGroups } from "../helpers/groups.ts";
+import { groupsLeft, inGroups, TEST_STATE, testGroups } from "../helpers/groups.ts";
 import { shimWorld, type World } from "../helpers/shim-run.ts";
 import { isRunning } from "../helpers/survivors.ts";
 import { until } from "../helpers/wait.ts";
@@ -41,7 +41,7 @@ test("L1: what forks away with a new number, session and environment all the tim
   const world = await shimWorld(t);
   const { line, pid } = escaping(world);
   const plain = world.job(["/bin/sh", "-c", `${line}; exit 0`]);
-  const outcome = await world.start({ ...plain, groups: groupsOf(host, TEST_STATE, plain)! }).end();
+  const outcome = await world.start(inGroups(host, plain)).end();
   assert.deepEqual([outcome.reason, outcome.exit, outcome.certain], ["exit", 0, true]);
   assert.deepEqual(outcome.survivors, []);
   assert.ok(await isStill(pid));
@@ -54,7 +54,7 @@ test("L1: the shim was killed: its group is ended by whoever takes over, and goe
   const world = await shimWorld(t);
   const { line, pid } = escaping(world);
   const plain = world.job(["/bin/sh", "-c", `${line}; sleep 300`]);
-  const groups = groupsOf(host, TEST_STATE, plain)!;
+  const { groups } = inGroups(host, plain);
   const run = world.start({ ...plain, groups });
   await until("it forks", () => existsSync(join(world.dir, "mover")) && pid() > 0);
   run.child.kill("SIGKILL");
@@ -72,7 +72,7 @@ test("L1: who hides in a group of its own making below its attempt's is ended, b
   if (!host) return;
   const world = await shimWorld(t);
   const plain = world.job(["/bin/sh", "-c", ""]);
-  const groups = groupsOf(host, TEST_STATE, plain)!;
+  const { groups } = inGroups(host, plain);
   const hide = `mkdir ${groups.all.dir}/sub; (env -i setsid sh -c 'echo $$ > ${groups.all.dir}/sub/cgroup.procs; echo $$ > ${world.dir}/hidden; exec sleep 300' > /dev/null 2>&1 < /dev/null &); until [ -s ${world.dir}/hidden ]; do sleep 0.02; done`;
   const hidden = () => Number(readFileSync(join(world.dir, "hidden"), "utf8"));
   const outcome = await world.start({ ...plain, argv: ["/bin/sh", "-c", `${hide}; exit 0`], groups }).end();
@@ -94,7 +94,7 @@ test("L1: a scheduler that starts ends the groups of nobody, and leaves those of
   const world = await shimWorld(t);
   const job = (name: string, state: string) => {
     const plain = world.job(["/bin/sh", "-c", `echo $$ > "$W/${name}"; exec sleep 300`], { name });
-    return { ...plain, groups: groupsOf(host, state, plain)! };
+    return inGroups(host, plain, state);
   };
   const pidOf = (name: string) => Number(readFileSync(join(world.dir, name), "utf8"));
   const jobs = [job("kept", TEST_STATE), job("over", TEST_STATE), job("other", "/state/other")];
@@ -118,8 +118,8 @@ test("L3: memory: the hog dies and is told of, with the peak; an agent whose chi
   const world = await shimWorld(t);
   const hog = `${process.execPath} -e 'const all = []; for (;;) all.push(Buffer.alloc(4e6, 1))'`;
   const job = (line: string) => {
-    const plain = world.job(["/bin/sh", "-c", line], { limits: { core: 0, memory: 96 << 20 } });
-    return { ...plain, groups: groupsOf(host, TEST_STATE, plain)! };
+    const plain = world.job(["/bin/sh", "-c", line], { limits: { memory: 96 << 20 } });
+    return inGroups(host, plain);
   };
   const killed = await world.start(job(`exec ${hog}`)).end();
   assert.deepEqual([killed.reason, killed.signal], ["memory", "SIGKILL"]);
@@ -128,6 +128,10 @@ test("L3: memory: the hog dies and is told of, with the peak; an agent whose chi
   const heard = await world.start(job(`${hog}; echo "it ended with $?"`)).end();
   assert.deepEqual([heard.reason, heard.exit], ["exit", 0]);
   assert.match(heard.log_tail, /it ended with 137/);
+  assert.match(
+    heard.limit_hits?.join() ?? "",
+    /^memory 96 MiB for all together: the kernel killed .*; at most 9\d(\.\d)? MiB/,
+  );
   assert.ok((heard.memory_kills ?? 0) >= 1);
   assert.deepEqual(groupsLeft(host), []);
 });
@@ -137,10 +141,10 @@ test("L3: pids: a fork bomb is held, its end says so, and the machine does not n
   if (!host) return;
   const world = await shimWorld(t);
   const bomb = "b() { b | b & }; b; i=0; while [ $i -lt 200 ]; do sleep 300 & i=$((i + 1)); done; exit 7";
-  const plain = world.job(["/bin/sh", "-c", bomb], { limits: { core: 0, pids: 40 } });
-  const outcome = await world.start({ ...plain, groups: groupsOf(host, TEST_STATE, plain)! }).end();
-  assert.equal(outcome.reason, "limit");
-  assert.match(outcome.detail ?? "", /pids: it had reached its limit of 40 processes/);
+  const plain = world.job(["/bin/sh", "-c", bomb], { limits: { pids: 40 } });
+  const outcome = await world.start(inGroups(host, plain)).end();
+  assert.equal(outcome.reason, "pids");
+  assert.match(outcome.detail ?? "", /pids 40: no further process could be made/);
   assert.deepEqual([outcome.survivors, outcome.certain], [[], true]);
   assert.deepEqual(groupsLeft(host), []);
 });
@@ -151,9 +155,14 @@ test("L3: a group that cannot be made or limited is told of, and the process run
   writeFileSync(join(world.dir, "shim.json"), "");
   const job = world.job(["/bin/sh", "-c", "exit 3"], {
     groups: { all: at, memory: at },
-    limits: { core: 0, memory: 5 },
+    launch: {
+      steps: [],
+      wrap: [],
+      writes: [{ in: "memory", file: "memory.max", value: "5", asked: "memory 5 B" }],
+      missing: [],
+    },
   });
   const outcome = await world.start(job).end();
   assert.deepEqual([outcome.exit, outcome.certain], [3, false]);
-  assert.match(outcome.limits_missing.join(), /control group: ENOTDIR/);
+  assert.match(outcome.limits_missing.join(), /control group: ENOTDIR.*so not held: memory 5 B/);
 });

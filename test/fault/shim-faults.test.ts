@@ -70,6 +70,8 @@ test("S5: a sample sees the deadline when the timer of its own does not come", a
     timeoutMs: 600_000,
     sampleMs: 20,
     heartbeatMs: 600_000,
+    limits: {},
+    onLimit: () => {},
     onTimeout: () => {
       timeouts += 1;
     },

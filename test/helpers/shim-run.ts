@@ -7,8 +7,10 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import { buildSync } from "esbuild";
+import { planLimits } from "../../scheduler/limit-plan.ts";
 import type { Outcome, ShimJob } from "../../schemas/job.ts";
 import { type FakeBus, fakeBus } from "./fake-bus.ts";
+import { NO_GROUPS } from "./limit-facts.ts";
 import { noSurvivors } from "./survivors.ts";
 import { tempDir } from "./temp.ts";
 import { until } from "./wait.ts";
@@ -85,7 +87,8 @@ export async function shimWorld(t: TestContext): Promise<World> {
     secrets: [],
     timeout_ms: 20_000,
     grace_ms: 500,
-    limits: { core: 0 },
+    limits: {},
+    launch: planLimits(over.limits ?? {}, NO_GROUPS),
     bus: { socket: bus.socket, shim_token: "shim-token-0123456789", agent_token: "agent-token-0123456789" },
     ...over,
     env: { PATH: process.env.PATH ?? "/usr/bin:/bin", BB_TEST_WORLD: world, W: dir, ...over.env },

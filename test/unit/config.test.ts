@@ -32,12 +32,21 @@ test("W6: without files all is default", () => {
 
 test("design 7: the person's file goes over the host's, key by key", () => {
   const config = load({
-    [HOST_CONFIG]: "workers: 20\ngc_idle_s: 60\nlimits: {pids: 9, nofile: 100}\nenv: {pass: [A, B]}\n",
-    [PERSON]: "workers: 4\nlimits: {pids: 7}\nenv: {pass: [C]}\n",
+    [HOST_CONFIG]:
+      "workers: 20\ngc_idle_s: 60\nlimits: {preset: medium, pids: 9, nofile: 100}\nenv: {pass: [A, B]}\n",
+    [PERSON]: "workers: 4\nlimits: {pids: 12, memory: 512M, cpus: 2, strict: true}\nenv: {pass: [C]}\n",
   });
   assert.equal(config.workers, 4);
   assert.equal(config.gc_idle_s, 60);
-  assert.deepEqual(config.limits, { pids: 7, nofile: 100 });
+  // Limits bind whoever wrote them: the stricter counts.
+  assert.deepEqual(config.limits, {
+    memory: 512 * 1024 ** 2,
+    pids: 9,
+    cpus: 0.5,
+    nofile: 100,
+    disk: 4 * 1024 ** 3,
+    strict: true,
+  });
   assert.deepEqual(config.env.pass, ["C"]);
 });
 

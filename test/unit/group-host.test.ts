@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { type GroupKernel, groupsInForce, probeGroups } from "../../scheduler/group-host.ts";
+import { type GroupHost, type GroupKernel, probeGroups } from "../../scheduler/group-host.ts";
 
 const V1 = [
   "30 25 0:26 / /sys/fs/cgroup/memory rw,nosuid - cgroup cgroup rw,memory",
@@ -35,6 +35,8 @@ function ask({ mounts, own, controllers = "", refuses }: Machine, base?: string)
   return { host: probeGroups(base === undefined ? {} : { BUSBAR_CGROUP_BASE: base }, kernel), done };
 }
 
+const versions = ({ all, memory, pids, cpu }: GroupHost) => [all, memory, pids, cpu].map((at) => at?.v);
+
 test("L3: version 2 in a delegated unit: below our own group, its controllers enabled", () => {
   const { host, done } = ask({
     mounts: V2.replace("/unified", ""),
@@ -43,12 +45,13 @@ test("L3: version 2 in a delegated unit: below our own group, its controllers en
   });
   const dir = "/sys/fs/cgroup/system.slice/busbar.service/busbar";
   const at = { v: 2, dir } as const;
-  assert.deepEqual(host, { all: at, memory: at, pids: at, notes: [] });
-  assert.deepEqual(done.slice(1), [
-    `+memory > ${dir}/cgroup.subtree_control`,
-    `+pids > ${dir}/cgroup.subtree_control`,
-  ]);
-  assert.equal(groupsInForce(host), "kill: v2; memory: v2; pids: v2");
+  const { notes, ...places } = host;
+  assert.deepEqual(places, { all: at, memory: at, pids: at, cpu: at });
+  assert.deepEqual(notes, ["io: no control group limits it here"]);
+  assert.deepEqual(
+    done.slice(1),
+    ["memory", "pids", "cpu"].map((name) => `+${name} > ${dir}/cgroup.subtree_control`),
+  );
 });
 
 test("L3: version 2 without controllers beside version 1: one kills, the other limits; another manager's group is left alone", () => {
@@ -66,18 +69,18 @@ test("L3: version 2 without controllers beside version 1: one kills, the other l
 test("L3: version 1 alone: the group of pids knows all", () => {
   const { host } = ask({ mounts: V1, own: "9:memory:/\n8:pids:/\n" });
   assert.deepEqual(host.all, { v: 1, dir: "/sys/fs/cgroup/pids/busbar" });
-  assert.equal(groupsInForce(host), "kill: v1; memory: v1; pids: v1");
+  assert.deepEqual(versions(host), [1, 1, 1, undefined]);
 });
 
 test("L3: what may not be made, and a machine without any, is said and no failure", () => {
   const closed = ask({ mounts: `${V1}\n${V2}`, own: "9:memory:/\n8:pids:/\n0::/\n", refuses: /mkdir/ }).host;
   assert.equal(closed.all, undefined);
-  assert.equal(closed.notes.length, 3);
+  assert.equal(closed.notes.length, 5);
   assert.match(closed.notes[0] ?? "", /version 2.*EACCES/);
   const busy = ask({ mounts: V2, own: "0::/\n", controllers: "memory", refuses: /memory >/ }).host;
   assert.equal(busy.memory, undefined);
   assert.equal(busy.all?.v, 2);
   const none = ask({ mounts: "", own: "" }).host;
-  assert.equal(groupsInForce(none), "kill: none; memory: none; pids: none");
-  assert.equal(none.notes.length, 2);
+  assert.deepEqual(versions(none), [undefined, undefined, undefined, undefined]);
+  assert.equal(none.notes.length, 4);
 });

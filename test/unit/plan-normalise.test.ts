@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { LIMIT_PRESETS } from "../../schemas/limits.ts";
 import { toRunSpec } from "../../schemas/plan/draft.ts";
 import { distance, nearest } from "../../schemas/plan/nearest.ts";
 import { count, durationSeconds, money, sizeBytes } from "../../schemas/plan/units.ts";
@@ -31,7 +32,7 @@ test("S1: the example plan with its task files loads as it is and gives a sound 
   const [service, tests, docs, cache, cancel] = run.tasks;
   assert.deepEqual(service?.agent, { use: "codex", model: "gpt-5.5", args: [] });
   assert.deepEqual(docs?.agent, { use: "gemini", args: [] });
-  assert.deepEqual(service?.limits, { memory: 1024 ** 3, pids: 128 });
+  assert.deepEqual(service?.limits, { ...LIMIT_PRESETS.medium, pids: 128 });
   assert.deepEqual(tests?.acceptance, [{ run: "npx tsx --test 'test/session/*.test.ts'" }]);
   assert.deepEqual(
     [cache?.agent.use, cache?.command, cache?.timeout_s],
@@ -151,7 +152,7 @@ tasks:
   assert.deepEqual([a?.timeout_s, a?.retries, a?.tags], [7, 1, ["x"]]);
   assert.deepEqual(a?.limits, { memory: 2 * 1024 ** 3, pids: 3 });
   assert.deepEqual(a?.forbidden_files, ["secrets/", "b"]);
-  assert.deepEqual(b?.limits, { memory: 512 * 1024 ** 2, pids: 64, nofile: 99 });
+  assert.deepEqual(b?.limits, { ...LIMIT_PRESETS.small, nofile: 99 });
   assert.deepEqual(b?.env, { pass: ["A"], set: { B: "one", C: "two" }, secret: [] });
 });
 

@@ -11,6 +11,7 @@ import { sparsePaths } from "../../scheduler/sparse.ts";
 import { withoutToldWords } from "../../scheduler/told-words.ts";
 import { Config } from "../../schemas/config.ts";
 import { type EnvSpec, NO_ENV } from "../../schemas/task.ts";
+import { NO_GROUPS } from "../helpers/limit-facts.ts";
 import { AT, OID, ready, specOf, taskOf } from "../helpers/tasks.ts";
 
 const evidence = {
@@ -86,7 +87,7 @@ const base = {
   repo: "/repo/.git",
   topLevel: "/repo",
   node: "/opt/node/bin/node",
-  groups: { notes: [] },
+  limitHost: { facts: NO_GROUPS, groups: { notes: [] } },
 };
 const place = {
   ref: { run: "r", task: "t", attempt: 1 },
@@ -143,6 +144,16 @@ test("agents: a command line, a configured profile with its arguments; an unknow
   });
 });
 
+test("L3: of task and configuration the stricter counts; strict limits that nobody can hold start nothing", () => {
+  const config = Config.parse({ limits: { memory: 7, pids: 9 } });
+  const job = agentJob({ ...base, config }, place, specOf("t", { limits: { memory: 8, pids: 3 } }), NONE);
+  assert.deepEqual(job.limits, { memory: 7, pids: 3 });
+  assert.equal(job.launch.missing.length, 2);
+  assert.throws(() => agentJob(base, place, specOf("t", { limits: { memory: 8, strict: true } }), NONE), {
+    code: "LIMIT_NOT_HELD",
+  });
+});
+
 test("no token is in argv or environment; a check has no door of the agent", () => {
   const agent = agentJob(base, place, specOf("t"), NONE);
   assert.doesNotMatch(JSON.stringify([agent.argv, agent.env]), /shim-token|agent-token/);
@@ -182,10 +193,11 @@ test("W5: metadata says what is not enforced", () => {
     ...facts,
     task: taskOf(specOf("t"), ready()),
     limits: { memory: 5, nofile: 64, pids: 9 },
-    groups: { pids: { v: 2, dir: "/g" }, notes: [] },
+    facts: { ...NO_GROUPS, groups: { ...NO_GROUPS.groups, pids: 2 } },
     usage: undefined,
   });
-  assert.deepEqual(metadata.limits_not_enforced, ["memory"]);
+  assert.deepEqual(metadata.limits_not_enforced, ["memory 5 B: no control group for it here"]);
+  assert.match(metadata.limits_by, /^pids by control group v2; .*not held: kill, memory, cpu, io$/);
   assert.equal(metadata.agent.use, "command");
 });
 

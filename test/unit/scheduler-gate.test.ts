@@ -66,7 +66,7 @@ test("verdict: exit 0 is pass, every other end of the command is fail, what says
   assert.equal(verdict({ exit: 0, log_tail: "EADDRINUSE" }), "pass");
   assert.equal(verdict({ exit: 1 }), "fail");
   assert.equal(verdict({ reason: "signal", signal: "SIGSEGV" }), "fail");
-  for (const reason of ["timeout", "memory", "limit"] as const)
+  for (const reason of ["timeout", "memory", "pids", "cpu", "fsize", "disk", "limit"] as const)
     assert.equal(verdict({ reason }), "fail", reason);
   for (const reason of ["spawn_failed", "lost", "cancelled"] as const)
     assert.equal(verdict({ reason }), "infra", reason);
@@ -170,8 +170,8 @@ test("S6: the end of an agent maps to a cause; exit 0 alone proves nothing", () 
   assert.equal(cause({ exit: 3 }), "agent_error");
   assert.equal(cause({ reason: "signal" }), "agent_error");
   assert.equal(cause({ reason: "timeout" }), "timeout");
-  assert.equal(cause({ reason: "memory" }), "memory");
-  assert.equal(cause({ reason: "limit" }), "limit");
+  for (const reason of ["memory", "pids", "cpu", "fsize", "disk", "limit"] as const)
+    assert.equal(cause({ reason }), reason);
   assert.equal(cause({ reason: "spawn_failed" }), "infra");
   assert.equal(cause({ reason: "lost" }), "lost");
 });

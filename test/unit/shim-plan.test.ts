@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { ShimJob } from "../../schemas/job.ts";
 import { processEnvironment } from "../../shim/env.ts";
-import type { GroupFacts } from "../../shim/group.ts";
 import { parseJob } from "../../shim/job.ts";
-import { type LaunchHost, planLaunch } from "../../shim/launch.ts";
-import { makeOutcome, notStarted } from "../../shim/outcome.ts";
+import { launchArgv } from "../../shim/launch.ts";
+import { killedIn } from "../../shim/oom.ts";
+import { type Measured, makeOutcome, notStarted } from "../../shim/outcome.ts";
 import { parseStat } from "../../shim/proc.ts";
 
 const JOB: ShimJob = {
@@ -23,47 +23,10 @@ const JOB: ShimJob = {
   secrets: [],
   timeout_ms: 1,
   grace_ms: 0,
-  limits: { core: 0 },
+  limits: {},
+  launch: { steps: [], wrap: [], writes: [], missing: [] },
   bus: { socket: "/s", shim_token: "x" },
 };
-const USER: LaunchHost = { uid: 1000, hardNofile: 4096, prlimit: "/usr/bin/prlimit" };
-const plan = (limits: Partial<ShimJob["limits"]>, host: Partial<LaunchHost> = {}) =>
-  planLaunch({ argv: JOB.argv, limits: { core: 0, ...limits } }, { ...USER, ...host });
-
-test("L2: one shell sets the limits and becomes the program; arguments pass as they are", () => {
-  assert.deepEqual(plan({ nofile: 1024, cpu_s: 10, fsize: 1025 }), {
-    argv: [
-      "/bin/sh",
-      "-c",
-      "ulimit -c 0 2>/dev/null; ulimit -n 1024 2>/dev/null; ulimit -S -t 10 2>/dev/null; ulimit -H -t 15 2>/dev/null; " +
-        'ulimit -f 3 2>/dev/null; exec "$@"',
-      "busbar",
-      "prog",
-      "a b",
-      "$x",
-    ],
-    missing: [],
-  });
-});
-
-test("L2: nproc goes by prlimit, and what cannot be set is said", () => {
-  assert.deepEqual(plan({ nproc: 64 }).argv.slice(3), [
-    "busbar",
-    "/usr/bin/prlimit",
-    "--nproc=64:64",
-    "--",
-    ...JOB.argv,
-  ]);
-  assert.deepEqual(plan({ nproc: 64 }, { uid: 0 }).missing, ["nproc: 64 asked, root is not held by it"]);
-  assert.deepEqual(plan({ nproc: 8 }).missing, ["nproc: 8 asked, below 32 programs hang at start"]);
-  assert.deepEqual(plan({ nproc: 64 }, { prlimit: undefined }).missing, [
-    "nproc: 64 asked, prlimit is not installed",
-  ]);
-  assert.deepEqual(plan({ nofile: 9000 }).missing, ["nofile: 9000 asked, the hard limit here is 4096"]);
-  assert.match(plan({ nofile: 9000 }).argv[2] ?? "", /ulimit -n 4096 /);
-  assert.deepEqual(plan({ nofile: 9000 }, { uid: 0 }).missing, []);
-});
-
 test("W4: a UTF-8 locale, PATH and HOME are there; what the job says stands, except for another locale", () => {
   assert.deepEqual(processEnvironment(JOB, "m"), {
     PATH: "/usr/local/bin:/usr/bin:/bin",
@@ -95,7 +58,8 @@ test("a job is checked before anything is done, and no message repeats a value o
     { env: undefined },
     { secrets: [{ name: "A" }] },
     { timeout_ms: 0 },
-    { limits: undefined },
+    { launch: undefined },
+    { launch: { ...JOB.launch, steps: [1] } },
     { bus: { socket: "/s" } },
     { task_socket: "/t" },
   ];
@@ -111,17 +75,19 @@ test("a job is checked before anything is done, and no message repeats a value o
   assert.throws(() => parseJob(Buffer.from("null")), { message: /no job of version 1/ });
 });
 
+const MEASURED: Measured = {
+  started: "s",
+  ended: "e",
+  duration_ms: 1.6,
+  peak_rss: 1,
+  cpu_ms: 2,
+  group: {},
+  killed: [],
+  limits_missing: ["x"],
+};
+const LOG = { bytes: 1, dropped: 2, tail: "t" };
+
 test("the outcome names a limit only where it was asked for, and redacts what the process could choose", () => {
-  const measured = {
-    started: "s",
-    ended: "e",
-    duration_ms: 1.6,
-    peak_rss: 1,
-    cpu_ms: 2,
-    group: {},
-    limits_missing: ["x"],
-  };
-  const log = { bytes: 1, dropped: 2, tail: "t" };
   const ending = {
     ...notStarted("exit", "why"),
     certain: false,
@@ -130,58 +96,89 @@ test("the outcome names a limit only where it was asked for, and redacts what th
     survivors: [{ pid: 6, command: "KEY" }],
   };
   const of = (limits: ShimJob["limits"]) =>
-    makeOutcome({ ...JOB, limits }, ending, log, measured, (text) => text.replaceAll("KEY", "*"));
-  assert.equal(of({ core: 0 }).reason, "exit");
-  assert.equal(of({ core: 0 }).detail, "why");
-  const limited = of({ core: 0, cpu_s: 3 });
+    makeOutcome({ ...JOB, limits }, ending, LOG, MEASURED, (text) => text.replaceAll("KEY", "*"));
+  assert.equal(of({}).reason, "exit");
+  assert.equal(of({}).detail, "why");
+  const limited = of({ cpu_s: 3 });
   assert.deepEqual(
     [limited.reason, limited.exit, limited.duration_ms, limited.certain],
-    ["limit", 152, 2, false],
+    ["cpu", 152, 2, false],
   );
-  assert.match(limited.detail ?? "", /more than 3 s of CPU/);
+  assert.match(limited.detail ?? "", /cpu 3 s: a process used more/);
   assert.deepEqual(limited.leftovers, [{ pid: 5, command: "run *" }]);
   assert.deepEqual(limited.survivors, [{ pid: 6, command: "*" }]);
+  const large = makeOutcome(
+    { ...JOB, limits: { fsize: 2048 } },
+    { ...ending, exit: null, signal: "SIGXFSZ" },
+    LOG,
+    MEASURED,
+    (text) => text,
+  );
+  assert.deepEqual(
+    [large.reason, large.limit_hits],
+    ["fsize", ["fsize 2 KiB: a process wrote a larger file"]],
+  );
 });
 
 test("L3: the end names memory or pids only where the kernel counted it and the process itself did not end well", () => {
-  const log = { bytes: 0, dropped: 0, tail: "" };
-  const of = (exit: number | null, group: GroupFacts, signal: string | null = null) => {
-    const measured = {
-      started: "s",
-      ended: "e",
-      duration_ms: 1,
-      peak_rss: 1,
-      cpu_ms: 2,
-      group,
-      limits_missing: [],
-    };
+  const of = (exit: number | null, measured: Partial<Measured>, signal: string | null = null) => {
     const ending = { ...notStarted(signal === null ? "exit" : "signal", ""), exit, signal };
-    const limits = { core: 0, memory: 1000, pids: 7 };
-    const { reason, detail, memory_kills, peak_rss } = makeOutcome(
-      { ...JOB, limits },
-      ending,
-      log,
-      measured,
-      (t) => t,
-    );
-    return { reason, detail, memory_kills, peak_rss };
+    const job = { ...JOB, limits: { memory: 2048, pids: 7 } };
+    return makeOutcome(job, ending, LOG, { ...MEASURED, ...measured }, (t) => t.replaceAll("KEY", "*"));
   };
-  const killed = of(null, { memoryKills: 1, memoryPeak: 999 }, "SIGKILL");
-  assert.deepEqual([killed.reason, killed.memory_kills, killed.peak_rss], ["memory", 1, 999]);
-  assert.match(killed.detail ?? "", /it was killed at the limit of 1000 bytes/);
-  assert.match(of(1, { memoryKills: 2 }).detail ?? "", /2 of its processes were killed/);
+  const killed = of(null, { group: { memoryKills: 1, memoryPeak: 1999 } }, "SIGKILL");
+  assert.deepEqual([killed.reason, killed.memory_kills, killed.peak_rss], ["memory", 1, 1999]);
+  assert.equal(killed.detail, "memory 2 KiB for all together: the kernel killed it; at most 2 KiB were held");
+  const guessed = of(1, {
+    group: { memoryKills: 2 },
+    largest: { pid: 5, rss: 1024, command: "node KEY" },
+  });
+  assert.match(
+    guessed.detail ?? "",
+    /killed 2 of its processes, of which the largest seen was node \* \(1 KiB\)$/,
+  );
+  const named = of(1, { group: { memoryKills: 1 }, killed: [{ pid: 5, name: "node", rss: 1024 }] });
+  assert.match(named.detail ?? "", /the kernel killed node \(pid 5, 1 KiB\)$/);
   // The test runner died, and the agent lived to hear of it.
-  assert.deepEqual([of(0, { memoryKills: 2 }).reason, of(0, { memoryKills: 2 }).memory_kills], ["exit", 2]);
-  assert.equal(of(null, { memoryKills: 0 }, "SIGKILL").reason, "signal");
-  assert.deepEqual([of(2, { pidsHit: true }).reason, of(2, { pidsHit: false }).reason], ["limit", "exit"]);
+  const lived = of(0, { group: { memoryKills: 2 } });
+  assert.deepEqual([lived.reason, lived.memory_kills, lived.limit_hits?.length], ["exit", 2, 1]);
+  assert.equal(of(null, { group: { memoryKills: 0 } }, "SIGKILL").reason, "signal");
+  assert.deepEqual(
+    [of(2, { group: { pidsHit: true } }).reason, of(2, { group: { pidsHit: false } }).reason],
+    ["pids", "exit"],
+  );
 });
 
-test("L3: the process enters its groups before anything else, and does not run outside", () => {
-  const { argv } = planLaunch({ argv: ["a"], limits: { core: 0 } }, USER, ["/g/it's/cgroup.procs"]);
-  assert.equal(
-    argv[2],
-    `echo 0 > '/g/it'\\''s/cgroup.procs' || exit 125; ulimit -c 0 2>/dev/null; exec "$@"`,
-  );
+test("L3: whom the kernel killed is read from its log by the name of the group; another group's dead are not ours", () => {
+  const chosen = (group: string, pid: number) =>
+    `6,1,9,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),oom_memcg=/b/${group},task_memcg=/b/${group},task=node,pid=${pid},uid=0`;
+  const dead = (pid: number, name: string) =>
+    `3,2,9,-;Memory cgroup out of memory: Killed process ${pid} (${name}) total-vm:108kB, anon-rss:97152kB, file-rss:3kB`;
+  const log = [
+    chosen("other", 4),
+    dead(4, "a"),
+    "6,1,9,-;x",
+    chosen("mine", 5),
+    dead(6, "b"),
+    dead(5, "no) de"),
+  ];
+  assert.deepEqual(killedIn(log, ["mine", "x"]), [{ pid: 5, name: "no) de", rss: 97152 * 1024 }]);
+  assert.deepEqual(killedIn(log, []), []);
+});
+
+test("L2, L3: one shell enters the groups, sets the limits and becomes the program; arguments pass as they are", () => {
+  const launch = { ...JOB.launch, steps: ["ulimit -c 0", "ulimit -n 64"], wrap: ["prlimit", "--"] };
+  assert.deepEqual(launchArgv({ ...JOB, launch }, ["/g/it's/cgroup.procs"]), [
+    "/bin/sh",
+    "-c",
+    "echo 0 > '/g/it'\\''s/cgroup.procs' || exit 125; ulimit -c 0 2>/dev/null; ulimit -n 64 2>/dev/null; exec \"$@\"",
+    "busbar",
+    "prlimit",
+    "--",
+    "prog",
+    "a b",
+    "$x",
+  ]);
 });
 
 test("/proc/PID/stat: a command with brackets and spaces does not move the fields", () => {

@@ -7,6 +7,7 @@
 // 4. The run is watched to its end; the bus or scheduler is started again when it was killed meanwhile.
 
 import { BusbarError, isCode } from "../../../schemas/errors.ts";
+import { inForceLine, type LimitFacts } from "../../../schemas/limit-plan.ts";
 import { IDLE_EXIT_MS } from "../../../schemas/limits.ts";
 import type { Params, Result } from "../../../schemas/methods.ts";
 import { toRunSpec } from "../../../schemas/plan/draft.ts";
@@ -24,7 +25,7 @@ import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText, reportText } from "../plan-said.ts";
 import { formerLines } from "../render/former.ts";
 import { millis, plural } from "../render/time.ts";
-import { hanging } from "../render/width.ts";
+import { hanging, wrap } from "../render/width.ts";
 import { uncommittedFiles, uncommittedNote } from "../uncommitted.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
@@ -57,7 +58,7 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   };
   const answer = await submit(ctx, connect, { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
   const own = !answer.attached && addTo === undefined;
-  const words = () => announce(ctx, spec, answer, { detach, own });
+  const words = () => announce(ctx, spec, answer, { detach, own, limits: up.ping.limits });
   if (detach) {
     await words();
     return EXIT.ok;
@@ -190,11 +191,13 @@ async function announce(
   ctx: Ctx,
   spec: RunSpec,
   answer: { run: string; attached: boolean; tasks: number },
-  { detach, own }: { detach: boolean; own: boolean },
+  { detach, own, limits }: { detach: boolean; own: boolean; limits: LimitFacts | undefined },
 ): Promise<void> {
   const { run, attached, tasks } = answer;
+  const held = limits && inForceLine(limits);
   if (ctx.json) {
-    const value = { type: "submitted", run, attached, tasks, base: spec.base, base_name: spec.base_name };
+    const facts = { base: spec.base, base_name: spec.base_name, limits_by: held ?? null };
+    const value = { type: "submitted", run, attached, tasks, ...facts };
     await ctx.io.out(`${JSON.stringify(value)}\n`);
     return;
   }
@@ -205,6 +208,8 @@ async function announce(
     ctx,
     `${ctx.p.bold(run)}: ${what}, base ${spec.base_name} ${spec.base.slice(0, 12)}, ${spec.workers} at once`,
   );
+  if (held !== undefined)
+    await say(ctx, ...wrap(`limits: ${held}`, ctx.io.columns() - 4).map((line) => ctx.p.dim(`  ${line}`)));
   if (spec.gate === "none")
     await tell(ctx, "gate: none - only each task's own acceptance is proof", ctx.p.yellow);
   if (!detach && !own)

@@ -1,3 +1,4 @@
+import { inForceLine } from "../../../schemas/limit-plan.ts";
 import { VERSION } from "../../version.ts";
 import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
@@ -22,6 +23,7 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
     version: up.ping.version,
     busctl_version: VERSION,
     sandbox: "off",
+    limits_by: up.ping.limits === undefined ? null : inForceLine(up.ping.limits),
     live_tasks: up.ping.live_tasks,
     degraded: up.ping.degraded ?? null,
     former: up.ping.former ?? null,
@@ -39,11 +41,14 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
     `  socket      ${up.endpoint.socket}`,
     `  state       ${up.endpoint.state_dir}`,
     `  scheduler   ${up.ping.worker ?? "none"}`,
-    ...wrap(SANDBOX, ctx.io.columns() - 14).map(
-      (line, i) => `  ${(i === 0 ? "sandbox" : "").padEnd(10)}  ${line}`,
-    ),
+    ...fact(ctx, "sandbox", SANDBOX),
+    ...(facts.limits_by === null ? [] : fact(ctx, "limits", facts.limits_by)),
     ...formerLines(ctx.p, up.ping.former),
     ...(up.ping.degraded ? [ctx.p.red(`  degraded    ${up.ping.degraded}`)] : []),
   );
   return EXIT.ok;
+}
+
+function fact(ctx: Ctx, name: string, text: string): string[] {
+  return wrap(text, ctx.io.columns() - 14).map((line, i) => `  ${(i === 0 ? name : "").padEnd(10)}  ${line}`);
 }
