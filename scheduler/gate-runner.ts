@@ -112,7 +112,9 @@ async function onePass(kit: Kit, order: GateOrder): Promise<PassResult> {
       homes,
       port: lease.port,
     };
-    const result = await inPlace(kit, order, at, () => kit.places.renew({ ...place, dir }));
+    const result = await inPlace(kit, order, { at, tree: place.tree }, () =>
+      kit.places.renew({ ...place, dir }),
+    );
     keep = result.kind !== "trouble";
     return result;
   } catch (error) {
@@ -128,16 +130,30 @@ async function onePass(kit: Kit, order: GateOrder): Promise<PassResult> {
 async function inPlace(
   kit: Kit,
   order: GateOrder,
-  place: JobPlace,
+  place: { at: JobPlace; tree: string },
   renew: () => Promise<void>,
 ): Promise<PassResult> {
-  for (const [i, check] of [...setupChecks(order), ...order.checks].entries()) {
+  const setup = (await isSetUp(kit, order, place)) ? [] : setupChecks(order);
+  order.signal.throwIfAborted();
+  for (const [i, check] of [...setup, ...order.checks].entries()) {
     if (i > 0) await renew();
-    const result = await runCheck(kit, order, place, check);
+    const result = await runCheck(kit, order, place.at, check);
     order.signal.throwIfAborted();
     if (result.kind !== "pass") return result;
   }
   return { kind: "pass" };
+}
+
+/** By what a set-up with the same key left in a workspace (setup-cache.ts). */
+async function isSetUp(
+  kit: Kit,
+  { run, task }: GateOrder,
+  { at, tree }: { at: JobPlace; tree: string },
+): Promise<boolean> {
+  const { gate } = run.spec;
+  if (gate === "none") return false;
+  const key = await kit.setups.keyOf(gate.setup, tree, checkEnvSpecs(kit, task.spec.env));
+  return key !== undefined && (await kit.setups.place(key, at.work));
 }
 
 function setupChecks(order: GateOrder): PlannedCheck[] {

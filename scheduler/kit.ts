@@ -14,6 +14,7 @@ import type { Mirror } from "./mirror.ts";
 import type { PlacePool } from "./place-pool.ts";
 import type { PortPool } from "./port-pool.ts";
 import type { SecretSources } from "./secret-sources.ts";
+import type { SetupCache } from "./setup-cache.ts";
 import type { Usage } from "./usage.ts";
 
 /** The bus as the scheduler calls it; rejects with BusbarError. */
@@ -70,6 +71,8 @@ export interface Kit {
   random: Random;
   processes: Processes;
   ports: PortPool;
+  /** What set-ups left, for later places. */
+  setups: SetupCache;
   /** Values that stand in no plan. */
   secrets: SecretSources;
   /** Clean places for checks. */

@@ -9,6 +9,7 @@
 // Exit codes: 0 ended as asked, 1 an error at the start, 3 another scheduler works here.
 
 import { hostname } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type BusClient, connectBus } from "../bus/client/client.ts";
 import { armFaults, FAULT_VARIABLE } from "../bus/client/fault.ts";
@@ -41,6 +42,7 @@ import { portPool } from "./port-pool.ts";
 import { ShimProcesses } from "./processes.ts";
 import { SecretSources } from "./secret-sources.ts";
 import { whileAway } from "./settle.ts";
+import { SetupCache } from "./setup-cache.ts";
 import { Usage } from "./usage.ts";
 
 /** A bus that is away this long while nothing runs is not waited for any more. */
@@ -223,6 +225,7 @@ class Scheduler {
       random: Math.random,
       processes,
       ports: portPool(process.pid * 97),
+      setups: new SetupCache({ control, top: join(answer.state_dir, "setup"), host: process.env, log }),
       secrets: new SecretSources({ host: process.env, cwd: facts.topLevel ?? facts.commonDir, clock }),
       places: placePool(control, answer.state_dir, this.#machine.cores, log),
       limitHost,

@@ -17,7 +17,7 @@ import { checkDisk } from "./disk.ts";
 import { jobBase, writeJson, writeText } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import { runCheck, setupOf } from "./gate-runner.ts";
-import { agentEnvSpecs, agentJob, type JobPlace } from "./jobs.ts";
+import { agentEnvSpecs, agentJob, checkEnvSpecs, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { metadataOf } from "./metadata.ts";
 import { promptOf } from "./prompt.ts";
@@ -144,14 +144,19 @@ async function setUp(
 ): Promise<void> {
   const { gate } = run.spec;
   if (gate === "none" || gate.setup.length === 0) return;
-  const tree = (await controlGit(kit.control, ["rev-parse", `${attempt.base}^{tree}`])).stdout.trim();
-  const order = { attempt, task, tree, signal: attempt.abort.signal };
-  for (const check of setupOf(gate.setup, task.spec.timeout_s)) {
-    const result = await runCheck(kit, order, place, check);
-    if (result.kind !== "pass") {
+  const { base } = attempt;
+  const { signal } = attempt.abort;
+  const tree = (await controlGit(kit.control, ["rev-parse", `${base}^{tree}`])).stdout.trim();
+  const steps = async () => {
+    for (const check of setupOf(gate.setup, task.spec.timeout_s)) {
+      const result = await runCheck(kit, { attempt, task, tree, signal }, place, check);
+      if (result.kind === "pass") continue;
       const { summary, log } = result.evidence;
       throw new BusbarError("WORKSPACE_FAILED", `${check.run}: ${summary}\n${log}`);
     }
-  }
-  await noteSetupFiles(kit.control, workspace, attempt.base);
+  };
+  const key = await kit.setups.keyOf(gate.setup, base, checkEnvSpecs(kit, task.spec.env));
+  if (key === undefined) await steps();
+  else await kit.setups.once(key, { workspace, base, homes: place.homes }, steps, signal);
+  await noteSetupFiles(kit.control, workspace, base);
 }

@@ -23,6 +23,8 @@ export const MAX_SECRET_BYTES = 64 * 1024;
 export const SECRET_COMMAND_MS = 30_000;
 /** For so long what it printed is not asked again. */
 export const SECRET_KEPT_MS = 60_000;
+/** Set-ups kept for later workspaces: those used last. */
+export const MAX_KEPT_SETUPS = 8;
 /** sockaddr_un holds 108 bytes with the NUL; Node 20 cuts longer names silently. */
 export const MAX_SOCKET_PATH_BYTES = 107;
 /** What a client waits for an answer before it says TIMEOUT. */

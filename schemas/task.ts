@@ -107,6 +107,7 @@ export const Check = z.strictObject({
 export type Check = z.infer<typeof Check>;
 
 export const SetupStep = z.strictObject({ run: z.string().min(1), key: z.array(z.string()).default([]) });
+export type SetupStep = z.infer<typeof SetupStep>;
 
 /** A tree broken on purpose: the gate must find it red once per run before its green counts. */
 export const Canary = z.strictObject({ file: RepoPath, append: z.string() });

@@ -153,7 +153,9 @@ export const GateInput = z
             Command,
             z.strictObject({
               run: Command.describe("Shell command that prepares a clean tree, e.g. npm ci"),
-              key: Patterns.optional().describe("Files whose contents decide whether it must run again"),
+              key: Patterns.optional().describe(
+                "Files whose contents decide whether it must run again; without, it runs in every place",
+              ),
             }),
           ]),
         )

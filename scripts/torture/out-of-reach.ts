@@ -56,6 +56,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["bus.segment.", "bus.pack.", "bus.index."],
   },
   {
+    needs: "set-up steps with key files",
+    test: "test/fault/setup-cache.test.ts",
+    word: "W8",
+    points: ["scheduler.setup."],
+  },
+  {
     needs: "`audit` that keeps less than all",
     test: "test/fault/journal-retention.test.ts",
     word: "bus.retention.",
