@@ -108,7 +108,7 @@ export interface Gap {
 /** The repository was run before with a state that is not this one. */
 export interface Former extends GivenUp {
   /** As far as the facts tell. */
-  kind: "gone" | "copy" | "moved" | "elsewhere" | "unknown";
+  kind: "gone" | "copy" | "moved" | "elsewhere" | "between" | "unknown";
   why: string;
   help: string;
   /** What its newest anchor claims. */

@@ -61,21 +61,26 @@ export function openAnchor(key: Buffer, text: string): AnchorPoint | undefined {
   return timingSafeEqual(Buffer.from(seal), Buffer.from(right)) ? { seq: Number(seq), mac, at } : undefined;
 }
 
-/** Those of this key, and the texts of others, the newest first. */
+/** Those of this key, and the texts of others, the newest first; so many of these came after one of ours. */
 export interface Anchors {
   points: AnchorPoint[];
   strangers: string[];
+  between: number;
 }
 
 /** The newest anchors that are kept; several buses' may stand between. */
 export async function readAnchors(key: Buffer, port: AnchorPort, limit: number): Promise<Anchors> {
   const [points, strangers]: [AnchorPoint[], string[]] = [[], []];
+  let between = 0;
   for (const text of await port.read(limit)) {
     const point = openAnchor(key, text);
-    if (point) points.push(point);
-    else strangers.push(text);
+    if (!point) strangers.push(text);
+    else {
+      points.push(point);
+      between = strangers.length;
+    }
   }
-  return { points, strangers };
+  return { points, strangers, between };
 }
 
 /** Compares anchors with the journal while it is gone through. */

@@ -3,7 +3,9 @@
 // copy of another. Nothing is wrong with the new state; but whoever believes that the old one is still there must be told.
 //
 // 1. Found at every start (`up` and `run` say it in a line) and by `verify`, which is not content with it.
-// 2. `busctl repair` goes on without it: a `journal.gap` record names what is given up, and it is not said again as news.
+// 2. A state that has no run anchors nothing there meanwhile: whoever brings the old one back finds its anchor as it was left.
+//    Where another state did work meanwhile, and the old one is back (its own anchor lies below), that is what is said.
+// 3. `busctl repair` goes on without it: a `journal.gap` record names what is given up, and it is not said again as news.
 
 import type { Former } from "../../schemas/answers.ts";
 import { type AnchorPoint, claimedAnchor } from "./anchor.ts";
@@ -42,10 +44,21 @@ export interface Repository {
 const NAMED = 5;
 const RECORDED = 1_000;
 
-/** Pure. `strangers`: anchors that this state's key did not seal, the newest first. */
+/** In a repository of another state, and without a run: it has nothing that an anchor would keep. */
+export function isGuest(base: Base, former: Former | undefined): boolean {
+  return former !== undefined && base.runTable.size === 0;
+}
+
+/** Anchors that this state's key did not seal, the newest first; so many of them came after one of this state. */
+export interface Strangers {
+  strangers: readonly string[];
+  between: number;
+}
+
+/** Pure. */
 export function findFormer(
   base: Base,
-  strangers: readonly string[],
+  { strangers, between }: Strangers,
   refs: BusbarRefs,
   placed: Placed,
 ): Former | undefined {
@@ -61,7 +74,7 @@ export function findFormer(
   const branches = [...refs.branches.keys()].filter(isNews);
   const all = [...new Set([...attempts, ...branches])].sort();
   const point = anchor === undefined ? undefined : claimedAnchor(anchor);
-  const { kind, what, help } = caseOf(placed);
+  const { kind, what, help } = anchor !== undefined && between > 0 ? BETWEEN : caseOf(placed);
   return {
     kind,
     why: `this repository was run before with a state that is not this one (${marks(point, all)}): ${what}`,
@@ -79,6 +92,22 @@ function marks(point: AnchorPoint | undefined, runs: readonly string[]): string 
 }
 
 const ON = "to go on without it: `busctl down`, then `busctl repair`, which records the gap";
+
+const BETWEEN = {
+  kind: "between",
+  what: "it was used here meanwhile, since this state anchored its own log; what those runs did is unknown to this state",
+  help: `If it was set aside, keep it for what it knows; ${ON}.`,
+} as const;
+
+/** One that is there is set aside: `mv` into it would put the other below it. */
+function inPlaceOf(from: string, to: string): string {
+  const [a, b, aside] = [from, to, `${to}.aside`].map(quoted);
+  return `\`busctl down\`, then \`mv ${b} ${aside}; mv ${a} ${b}\``;
+}
+
+function quoted(path: string | undefined = ""): string {
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
 
 function caseOf({ here, there }: Placed): Pick<Former, "kind" | "help"> & { what: string } {
   if (!there)
@@ -98,13 +127,13 @@ function caseOf({ here, there }: Placed): Pick<Former, "kind" | "help"> & { what
     ? `its state is still in ${state_dir}`
     : `its state ${state_dir} is not there any more`;
   const back = there.state
-    ? `Move ${state_dir} to ${here.state_dir}`
-    : `Bring ${state_dir} back from a backup, to ${here.state_dir}`;
+    ? `To bring it along: ${inPlaceOf(state_dir, here.state_dir)}`
+    : `Bring ${state_dir} back from a backup, in the place of ${here.state_dir} (after \`busctl down\`)`;
   if (common !== here.common)
     return {
       kind: "moved",
       what: `it was moved here from ${common}, and ${lies}`,
-      help: `${back} (after \`busctl down\`); or, ${ON}.`,
+      help: `${back}; or, ${ON}.`,
     };
   if (state_dir !== here.state_dir)
     return {

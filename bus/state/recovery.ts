@@ -19,7 +19,7 @@ import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint, runDoc } from "./checkpoint.ts";
 import { type Disk, removeFile } from "./disk.ts";
 import { FileJournal } from "./file-journal.ts";
-import { findFormer, type Repository } from "./former.ts";
+import { findFormer, type Repository, type Strangers } from "./former.ts";
 import { type Missing, type RepairNote, readRepairNote, repairNotePath, usedAttempts } from "./gap.ts";
 import type { Beginning, Position } from "./journal.ts";
 import { loadKey, orWrongKey } from "./key.ts";
@@ -173,7 +173,7 @@ function notedAtStart(
 async function formerOf(
   { repository, log }: RecoveryPorts,
   base: Base,
-  { strangers }: Witnesses,
+  strangers: Strangers,
 ): Promise<Former | undefined> {
   if (!repository) return undefined;
   try {

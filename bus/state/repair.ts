@@ -11,7 +11,7 @@
 import { basename, join } from "node:path";
 import type { Former } from "../../schemas/answers.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
-import { type AnchorPort, openAnchor } from "./anchor.ts";
+import { type AnchorPort, readAnchors } from "./anchor.ts";
 import { Base } from "./base.ts";
 import { readBeginning } from "./beginning.ts";
 import { loadCheckpoint } from "./checkpoint.ts";
@@ -117,8 +117,9 @@ export async function lookAtFormer(
   repository: Repository,
 ): Promise<{ former: Former; to: number } | undefined> {
   const { key, found, state } = (await readState(ports)) ?? {};
-  const texts = await anchor.read(ANCHORS);
-  const strangers = key ? texts.filter((text) => !openAnchor(key, text)) : texts;
+  const strangers = key
+    ? await readAnchors(key, anchor, ANCHORS)
+    : { strangers: await anchor.read(ANCHORS), between: 0 };
   const former = findFormer(state ?? new Base(), strangers, await repository.refs(), repository.placed());
   if (!former) return undefined;
   const end = found?.end.seq ?? 0;

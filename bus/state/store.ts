@@ -17,7 +17,7 @@ import { takeCheckpoint } from "./checkpoint.ts";
 import { type Disk, systemDisk } from "./disk.ts";
 import { Draft } from "./draft.ts";
 import type { DocumentPorts } from "./durable-document.ts";
-import type { Repository } from "./former.ts";
+import { isGuest, type Repository } from "./former.ts";
 import type { Journal, Position, Unplaced } from "./journal.ts";
 import { type IndexedView, Layer } from "./layer.ts";
 import type { Keep } from "./outlived.ts";
@@ -322,7 +322,7 @@ export class Store implements StateStore {
       await this.journal.durable();
       await write();
       this.dueAbove = 0;
-      this.anchorer?.want();
+      if (!isGuest(this.base, this.former)) this.anchorer?.want();
       this.tidy(position);
       this.counters.checkpoints += 1;
       this.counters.checkpoint_ms += clock.monotonic() - began;
@@ -357,7 +357,7 @@ export class Store implements StateStore {
     await this.journal.close();
     await this.checkpointing;
     await this.checkpoint();
-    await this.anchorer?.finish();
+    if (!isGuest(this.base, this.former)) await this.anchorer?.finish();
     this.closed = true;
     this.listeners.clear();
   }

@@ -10,7 +10,7 @@ import { type AnchorFault, anchorFault } from "./anchor-note.ts";
 import { Base } from "./base.ts";
 import { compareBranches } from "./branches.ts";
 import type { DocumentPorts } from "./durable-document.ts";
-import { findFormer, type Repository } from "./former.ts";
+import { findFormer, type Repository, type Strangers } from "./former.ts";
 import type { Beginning, Journal } from "./journal.ts";
 import { replay } from "./replay.ts";
 import { readWitnesses, type Witnesses } from "./witnesses.ts";
@@ -81,7 +81,7 @@ async function lookOutside(
   before: BranchFault[],
 ): Promise<Outside> {
   const { base, anchor, noted } = parts;
-  const { check, points, strangers, unread } = witnesses;
+  const { check, points, unread } = witnesses;
   const newest = points.reduce<(typeof points)[number] | undefined>(
     (a, b) => (a && a.seq >= b.seq ? a : b),
     undefined,
@@ -90,7 +90,7 @@ async function lookOutside(
   // A landing or a way back of this moment moves branch and journal one after the other: what is wrong stays wrong.
   const after = before.length > 0 ? new Set((await branchesOf(parts)).map(({ why }) => why)) : new Set();
   const branches = before.filter(({ why }) => after.has(why));
-  const former = await formerOf(parts, strangers);
+  const former = await formerOf(parts, witnesses);
   return {
     ...(anchor &&
       unread === undefined && {
@@ -124,7 +124,7 @@ async function branchesOf({ base, repository }: VerifyParts): Promise<BranchFaul
 
 async function formerOf(
   { base, repository }: VerifyParts,
-  strangers: readonly string[],
+  strangers: Strangers,
 ): Promise<Former | undefined> {
   try {
     return repository && findFormer(base, strangers, await repository.refs(), repository.placed());

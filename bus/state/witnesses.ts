@@ -11,6 +11,7 @@ export interface Witnesses {
   points: readonly AnchorPoint[];
   /** Texts of others, the newest first. */
   strangers: readonly string[];
+  between: number;
   note?: AnchorNote;
   /** What could not be read, and why. */
   unread?: string;
@@ -33,12 +34,13 @@ export async function readWitnesses(
     ));
   const note =
     anchor && (await readAnchorNote(ports).catch(failed("the note of the newest anchor cannot be believed")));
-  const { points = [], strangers = [] } = there ?? {};
+  const { points = [], strangers = [], between = 0 } = there ?? {};
   const noted = note && !points.some(({ seq, mac }) => seq === note.seq && mac === note.mac) ? [note] : [];
   return {
     check: new AnchorCheck([...points, ...noted]),
     points,
     strangers,
+    between,
     ...(note && { note }),
     ...(unread.length > 0 && { unread: unread.join("; ") }),
   };

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { VerifyAnswer } from "../../schemas/answers.ts";
 import { until } from "../helpers/wait.ts";
-import { makeWorld, type World } from "../helpers/world.ts";
+import { makeWorld, ROOT, type World } from "../helpers/world.ts";
 
 const REF = "refs/busbar/anchor";
 const newest = (world: World) =>
@@ -168,4 +168,57 @@ test("issue 3.5: given up before anything was written; a moved repository; a sta
   await world.down();
   assert.equal((await world.busctl(["up"])).code, 0, "its journal begins with the gap");
   assert.ok(readdirSync(join(state, "bus")).includes("anchored.json"));
+});
+
+/** Runs what a line that begins with `->` tells a person to do, word for word, until `stop`. */
+function follow(world: World, text: string, stop: string): void {
+  const [advice = ""] = text.split(stop);
+  for (const [, command = ""] of advice.slice(advice.indexOf("->")).matchAll(/`([^`]+)`/g))
+    world.sh(command.replace(/^busctl/, `node ${join(ROOT, "dist/bus/ctl/main.js")} --repo repo2`));
+}
+
+test("issue 3.5: a moved repository: the advice of `up`, followed word for word, brings everything along", async (t) => {
+  const world = makeWorld(t);
+  await landed(world);
+  await world.down();
+  renameSync(world.repo, `${world.repo}2`);
+  const ctl = (...words: string[]) => world.busctl(words, { cwd: `${world.repo}2` });
+  const up = await ctl("up");
+  assert.match(up.out, /it was moved here from .*repo\/\.git, and its state is still in/);
+  follow(world, up.out, "or, to go on");
+  const calm = await ctl("up");
+  assert.equal(calm.code, 0, calm.out + calm.err);
+  assert.doesNotMatch(calm.out, /warning/);
+  const whole = await ctl("verify");
+  assert.equal(whole.code, 0, whole.out);
+  const more = { run: "s", repo: `${world.repo}2` };
+  const plan = world.plan(
+    [{ id: "b", command: "echo ok > b.txt", acceptance: [{ run: "test -s b.txt" }] }],
+    more,
+  );
+  const ran = await ctl("run", plan);
+  assert.equal(ran.code, 0, ran.out + ran.err);
+  assert.doesNotMatch(ran.err, /run before/);
+  assert.match((await ctl("tasks", "--run", "r")).out, /merged/);
+  await ctl("down");
+});
+
+test("issue 3.5: the old state is back after another one worked there: it is said so, and repair goes on", async (t) => {
+  const world = makeWorld(t);
+  await landed(world);
+  const state = world.endpoint().state_dir;
+  await world.down();
+  renameSync(state, `${state}-away`);
+  const work = world.plan([{ id: "b", command: "echo ok > b.txt" }], { run: "s" });
+  assert.equal((await world.busctl(["run", work])).code, 0);
+  await world.down();
+  renameSync(state, `${state}-between`);
+  renameSync(`${state}-away`, state);
+  const { out } = await world.busctl(["up"]);
+  assert.match(out, /not this one \(record \d+ anchored on .*; runs s\): it was used here meanwhile/);
+  const { answer } = await verify(world, 1);
+  assert.equal(answer.former?.kind, "between");
+  await world.down();
+  assert.equal((await world.busctl(["repair", "--yes"])).code, 0);
+  assert.doesNotMatch((await world.busctl(["up"])).out, /warning/);
 });

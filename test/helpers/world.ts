@@ -23,7 +23,7 @@ import type { Run, Task } from "../../schemas/task.ts";
 import { processesOf } from "./processes.ts";
 import { until } from "./wait.ts";
 
-const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+export const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 export const BUSCTL = join(ROOT, "dist/bus/ctl/main.js");
 
 export interface Ran {

@@ -32,8 +32,9 @@ test("issue 3.5: the table of what is found in the ref, noted beside the key and
 const here = { common: "/w/repo/.git", state_dir: "/s/aa" };
 const none = { branches: new Map<string, string>(), attempts: new Set<string>() };
 const stranger = (seq: number) => sealAnchor(Buffer.alloc(32, 3), point(seq));
+const strange = (...seqs: number[]) => ({ strangers: seqs.map(stranger), between: 0 });
 const former = (placed: Placed, base = new Base()) =>
-  findFormer(base, [stranger(812)], { branches: new Map([["s", oid(1)]]), attempts: new Set(["r"]) }, placed);
+  findFormer(base, strange(812), { branches: new Map([["s", oid(1)]]), attempts: new Set(["r"]) }, placed);
 
 test("issue 3.5: a state that is not here any more: which case it is, as far as facts tell", () => {
   const there = { ...here, repository: true, state: false };
@@ -69,12 +70,15 @@ test("issue 3.5: what was given up is not said again, what is newer is; a bare b
   const base = new Base();
   base.noteGap({ from: 1, to: 812, why: "w", former: { anchor: stranger(812), runs: ["r", "s"] } }, at);
   assert.equal(former({ here }, base), undefined);
-  assert.equal(findFormer(base, [stranger(900), stranger(812)], none, { here })?.seq, 900);
+  assert.equal(findFormer(base, strange(900, 812), none, { here })?.seq, 900);
   assert.equal(
-    findFormer(new Base(), [], { ...none, branches: new Map([["x", oid(1)]]) }, { here }),
+    findFormer(new Base(), strange(), { ...none, branches: new Map([["x", oid(1)]]) }, { here }),
     undefined,
   );
-  assert.deepEqual(findFormer(new Base(), ["no anchor at all"], none, { here })?.seq, undefined);
+  assert.deepEqual(
+    findFormer(new Base(), { strangers: ["no anchor at all"], between: 0 }, none, { here })?.seq,
+    undefined,
+  );
 });
 
 test("issue 3.5: branches that do not hold what landed on them; what people put on top is theirs", async () => {
