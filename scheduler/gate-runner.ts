@@ -21,6 +21,7 @@ import { errorEvidence, evidence } from "./evidence.ts";
 import { afterTrouble, hintOf, judge, type PlannedCheck, type Trouble } from "./gate.ts";
 import { checkEnvSpecs, checkJob, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { copyLocal } from "./local-copies.ts";
 import { clearWay } from "./open-tree.ts";
 import { whileAway } from "./settle.ts";
 import { type Ended, explained, isListening, lookAtMachine } from "./trouble.ts";
@@ -133,6 +134,7 @@ async function inPlace(
   place: { at: JobPlace; tree: string },
   renew: () => Promise<void>,
 ): Promise<PassResult> {
+  await copyLocal(kit, order.run, place.at.work);
   const setup = (await isSetUp(kit, order, place)) ? [] : setupChecks(order);
   order.signal.throwIfAborted();
   for (const [i, check] of [...setup, ...order.checks].entries()) {

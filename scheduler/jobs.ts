@@ -1,5 +1,6 @@
 // Builds the job of a shim: an agent, or a check. Pure.
 
+import { createHash } from "node:crypto";
 import { dirname, join } from "node:path";
 import { FAULT_VARIABLE } from "../bus/client/fault.ts";
 import type { Config } from "../schemas/config.ts";
@@ -213,6 +214,7 @@ function environment(
       BUSBAR_RUN: ref.run,
       BUSBAR_TASK_ID: ref.task,
       BUSBAR_ATTEMPT_NUMBER: String(ref.attempt),
+      BUSBAR_UNIQUE: `busbar_${createHash("sha256").update(place.dir).digest("hex").slice(0, 12)}`,
       [DIR_VARIABLE]: place.dir,
       ...facts,
     },

@@ -19,6 +19,7 @@ import { errorEvidence } from "./evidence.ts";
 import { runCheck, setupOf } from "./gate-runner.ts";
 import { agentEnvSpecs, agentJob, checkEnvSpecs, type JobPlace } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
+import { copyLocal } from "./local-copies.ts";
 import { metadataOf } from "./metadata.ts";
 import { promptOf } from "./prompt.ts";
 import { forbiddenFor } from "./scope-rules.ts";
@@ -143,7 +144,12 @@ async function setUp(
   workspace: Workspace,
 ): Promise<void> {
   const { gate } = run.spec;
-  if (gate === "none" || gate.setup.length === 0) return;
+  const local = run.spec.copy ?? [];
+  await copyLocal(kit, run, place.work);
+  if (gate === "none" || gate.setup.length === 0) {
+    if (local.length > 0) await noteSetupFiles(kit.control, workspace, attempt.base);
+    return;
+  }
   const { base } = attempt;
   const { signal } = attempt.abort;
   const tree = (await controlGit(kit.control, ["rev-parse", `${base}^{tree}`])).stdout.trim();
@@ -157,6 +163,6 @@ async function setUp(
   };
   const key = await kit.setups.keyOf(gate.setup, base, checkEnvSpecs(kit, task.spec.env));
   if (key === undefined) await steps();
-  else await kit.setups.once(key, { workspace, base, homes: place.homes }, steps, signal);
+  else await kit.setups.once(key, { workspace, base, homes: place.homes, before: local }, steps, signal);
   await noteSetupFiles(kit.control, workspace, base);
 }

@@ -24,7 +24,6 @@ import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { withScratch } from "../bus/git/scratch.ts";
 import { splitNul } from "../bus/git/tree.ts";
-import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { MAX_KEPT_SETUPS } from "../schemas/limits.ts";
 import type { Log } from "../schemas/ports.ts";
@@ -32,6 +31,7 @@ import type { EnvSpec, SetupStep } from "../schemas/task.ts";
 import { trustedIndex } from "./capture-index.ts";
 import { scan } from "./capture-scan.ts";
 import { type Control, controlGit } from "./control.ts";
+import { copyInto, syncFileSystem } from "./copy-program.ts";
 import type { Homes, HostEnv } from "./environment.ts";
 import { removeAll } from "./open-tree.ts";
 import { placeGit } from "./place-git.ts";
@@ -50,6 +50,8 @@ export interface SetupPlace {
   workspace: Workspace;
   base: string;
   homes: Homes;
+  /** Paths that lay there before it (local-copies.ts). */
+  before: readonly string[];
 }
 
 interface Entry {
@@ -90,7 +92,7 @@ export class SetupCache {
     const entry = readEntry(dir);
     if (!entry || entry.paths.some((path) => isThere(join(work, path)))) return false;
     try {
-      await copy(join(dir, "files"), work);
+      await copyInto(`${join(dir, "files")}/.`, work);
       faultPoint("scheduler.setup.before-mark-used");
       utimesSync(join(dir, "entry.json"), new Date(), new Date());
       return true;
@@ -134,7 +136,7 @@ export class SetupCache {
   }
 
   /** What the set-up left in the tree; throws why it would not be the same elsewhere. */
-  async #fit({ workspace, base, homes }: SetupPlace): Promise<string[]> {
+  async #fit({ workspace, base, homes, before }: SetupPlace): Promise<string[]> {
     const { control } = this.#options;
     const outside = leftOutside(namesIn(homes));
     if (outside.length > 0) throw new Error(`it leaves ${outside.slice(0, 3).join(", ")} outside the tree`);
@@ -153,10 +155,16 @@ export class SetupCache {
       );
       return splitNul(stdoutBuffer);
     });
-    if (paths.length === 0) throw new Error("it leaves nothing in the tree");
-    if (await holdsText(work, paths, workspace.dir))
+    // A directory that holds both cannot be told apart.
+    const mixed = paths.find((path) =>
+      before.some((own) => own !== path.replace(/\/$/, "") && own.startsWith(path)),
+    );
+    if (mixed !== undefined) throw new Error(`${mixed} holds files of your checkout, too`);
+    const made = paths.filter((path) => !before.includes(path.replace(/\/$/, "")));
+    if (made.length === 0) throw new Error("it leaves nothing in the tree");
+    if (await holdsText(work, made, workspace.dir))
       throw new Error("what it leaves holds the path of its workspace");
-    return paths;
+    return made;
   }
 }
 
@@ -183,31 +191,20 @@ async function keepEntry(top: string, key: string, work: string, paths: string[]
       const to = join(files, dirname(path));
       faultPoint("scheduler.setup.before-make-parent");
       mkdirSync(to, { recursive: true });
-      await program("cp", ["-a", "--reflink=auto", "--", join(work, path).replace(/\/$/, ""), `${to}/`]);
+      await copyInto(join(work, path).replace(/\/$/, ""), to);
     }
     faultPoint("scheduler.setup.before-write-entry");
     writeFileSync(join(fresh, "entry.json"), JSON.stringify({ v: 1, paths } satisfies Entry), {
       mode: 0o600,
     });
     // A name must not be there before what it stands for, also when the power goes.
-    await program("sync", ["-f", fresh]);
+    await syncFileSystem(fresh);
     faultPoint("scheduler.setup.before-name-entry");
     renameSync(fresh, join(top, key));
   } catch (error) {
     await removeAll(fresh);
     throw error;
   }
-}
-
-function copy(from: string, to: string): Promise<void> {
-  return program("cp", ["-a", "--reflink=auto", "--", `${from}/.`, `${to}/`]);
-}
-
-/** Rejects with its words when it does not end with 0. */
-async function program(name: string, args: readonly string[]): Promise<void> {
-  faultPoint("scheduler.setup.before-program");
-  const { exitCode, stderr, shortMessage } = await execa(name, args, { reject: false, stdin: "ignore" });
-  if (exitCode !== 0) throw new BusbarError("IO", `${name}: ${stderr.slice(0, 300) || shortMessage}`);
 }
 
 /** In a file or as the target of a link. What could not be read might hold it. */

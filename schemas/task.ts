@@ -139,6 +139,8 @@ export const RunSpec = z.strictObject({
   gate: z.union([Gate, z.literal("none")]),
   /** Globs of files restored from the base before every check. */
   protect: z.array(z.string()).default([]),
+  /** Files and directories of the user's checkout that are in no commit, for every workspace and clean place. */
+  copy: z.array(RepoPath).optional(),
   /** Globs of files that may hold what looks like a secret; never one that was given to the agent. */
   may_hold_secrets: z.array(z.string()).optional(),
   /** Globs of public files: tasks that may touch one go one after the other. */

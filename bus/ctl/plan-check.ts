@@ -25,6 +25,7 @@ import { probeRepository, resolveBase } from "../git/probe.ts";
 import { git } from "../git/run.ts";
 import { pathText } from "../git/tree.ts";
 import type { Ctx } from "./context.ts";
+import { copyProblems } from "./local-copies.ts";
 import { loadPlan, type PlanIo } from "./plan-files.ts";
 
 export interface CheckedPlan {
@@ -73,6 +74,7 @@ export async function readPlan(ctx: Ctx, wishes: PlanWishes): Promise<CheckedPla
     ...(known ? { known } : {}),
   });
   problems.push(...report.problems);
+  if (repo && baseFiles) problems.push(...copyProblems(draft, repo.facts.topLevel, baseFiles));
   return { ...rest, ...found, draft, report, problems };
 }
 

@@ -35,6 +35,7 @@ export interface PlanDraft {
   gate?: Gate | "none";
   protect: string[];
   may_hold_secrets?: string[];
+  copy?: string[];
   serial: string[];
   contracts: string[];
   sandbox: RunSpec["sandbox"];
@@ -80,6 +81,7 @@ export function toRunSpec(draft: PlanDraft, resolved: Resolved): RunSpec {
     reads: draft.reads,
     gate: draft.gate,
     protect: draft.protect,
+    ...(draft.copy ? { copy: draft.copy } : {}),
     ...(draft.may_hold_secrets ? { may_hold_secrets: draft.may_hold_secrets } : {}),
     serial: draft.serial,
     contracts: draft.contracts,

@@ -217,6 +217,12 @@ export const PlanHead = z.strictObject({
     .optional()
     .describe("What the run may use; read, not enforced yet"),
   gate: GateInput.optional(),
+  copy: z
+    .array(Path)
+    .optional()
+    .describe(
+      "Files and directories of your checkout that are in no commit (.env): copied for agents and checks",
+    ),
   may_hold_secrets: Patterns.optional().describe(
     "Patterns of files that may hold what looks like a secret (test data); a secret of the plan itself never",
   ),

@@ -245,6 +245,7 @@ function draftOf(
     schedule: head.schedule ?? "eager",
     reads: head.reads ?? "dependencies",
     protect: head.protect ?? [],
+    ...(head.copy ? { copy: [...new Set(head.copy)] } : {}),
     ...(head.may_hold_secrets ? { may_hold_secrets: head.may_hold_secrets } : {}),
     serial: head.serial ?? [],
     contracts: head.contracts ?? [],

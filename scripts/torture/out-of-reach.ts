@@ -56,10 +56,10 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["bus.segment.", "bus.pack.", "bus.index."],
   },
   {
-    needs: "set-up steps with key files",
+    needs: "set-up steps with key files, and files of the checkout that are copied",
     test: "test/fault/setup-cache.test.ts",
     word: "W8",
-    points: ["scheduler.setup."],
+    points: ["scheduler.setup.", "scheduler.copies.", "scheduler.copy."],
   },
   {
     needs: "`audit` that keeps less than all",

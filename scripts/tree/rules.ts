@@ -37,7 +37,16 @@ export const PACKAGES: ReadonlyMap<string, readonly string[]> = new Map([
   ["json-rpc-2.0", ["bus/wire/rpc.ts"]],
   ["lowdb", ["bus/state/checkpoint.ts", "bus/state/durable-document.ts", "scripts/bench/"]],
   ["isomorphic-git", ["bus/blob-hash.ts"]],
-  ["execa", ["bus/git/", "scheduler/launch.ts", "scheduler/secret-sources.ts", "scheduler/setup-cache.ts"]],
+  [
+    "execa",
+    [
+      "bus/git/",
+      "scheduler/launch.ts",
+      "scheduler/secret-sources.ts",
+      "scheduler/copy-program.ts",
+      "scheduler/setup-cache.ts",
+    ],
+  ],
   ["pidusage", ["scheduler/usage.ts"]],
   ["systeminformation", ["scheduler/machine.ts"]],
   ["yargs", ["bus/ctl/"]],

@@ -41,3 +41,38 @@ test("S6: what the set-up of the gate writes is there for agents and checks, and
   assert.equal(edits?.result, "scope");
   assert.deepEqual(edits?.evidence?.paths, ["lock.txt"]);
 });
+
+test("W8: files of the checkout that are in no commit come along, and are no part of a change or of a kept set-up", async (t) => {
+  const world = await engineWorld(
+    t,
+    "echo .env > .gitignore; echo made >> .gitignore; echo base > f.txt; git add -A; git commit -qm base; echo KEY=1 > .env; mkdir -p local/d; echo l > local/d/l",
+  );
+  const there = "grep -qx KEY=1 .env && test -f local/d/l";
+  const own = { allowed_files: ["*.txt", "local/"], acceptance: [{ run: there }], retries: 0 };
+  const run = await world.submit(
+    [
+      shellTask("uses", `${there} && echo "$BUSBAR_UNIQUE" > uses.txt`, own),
+      shellTask("again", `${there} && test -f made/x && echo "$BUSBAR_UNIQUE" > again.txt`, {
+        ...own,
+        depends_on: ["uses"],
+      }),
+      shellTask("edits", "echo more >> local/d/l", own),
+    ],
+    {
+      copy: [".env", "local"],
+      gate: {
+        ...gate,
+        setup: [
+          { run: `${there} && echo x >> "$W/setups" && mkdir made && touch made/x`, key: [".gitignore"] },
+        ],
+      },
+    },
+  );
+  const { task } = await world.ended(run);
+  for (const id of ["uses", "again", "edits"])
+    assert.equal(task(id).state.name, "passed", JSON.stringify(task(id).attempts.at(-1)));
+  assert.equal(world.git("git diff --name-only main busbar/r"), "again.txt\nlocal/d/l\nuses.txt");
+  const names = ["uses", "again"].map((id) => world.git(`git show busbar/r:${id}.txt`));
+  assert.match(names[0] ?? "", /^busbar_[0-9a-f]{12}$/);
+  assert.notEqual(names[0], names[1]);
+});
