@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import type { Outcome } from "../schemas/job.ts";
 import type { Run, Task } from "../schemas/task.ts";
+import type { Bases } from "./bases.ts";
 import type { Canaries } from "./canary.ts";
 import type { CheckoutWatch } from "./checkout-watch.ts";
 import { Coalesced } from "./coalesced.ts";
@@ -34,6 +35,7 @@ export interface AttemptWork {
   task: Task;
   run: Run;
   canaries: Canaries;
+  bases: Bases;
   checkouts: CheckoutWatch;
 }
 

@@ -9,6 +9,7 @@ import { nextAttempt } from "../schemas/next-attempt.ts";
 import type { Evidence, Run, Task } from "../schemas/task.ts";
 import { adopt, clearRest, type LivingShims } from "./adopt.ts";
 import { AttemptRunner } from "./attempt.ts";
+import type { Bases } from "./bases.ts";
 import { Canaries } from "./canary.ts";
 import { CheckoutWatch } from "./checkout-watch.ts";
 import { attemptDir, attemptName, claimFile, FILES } from "./dirs.ts";
@@ -33,6 +34,7 @@ interface Live {
 
 export class Attempts {
   readonly #kit: Kit;
+  readonly #bases: Bases;
   readonly #wake: () => void;
   readonly #mayStart: (run: string) => Promise<boolean>;
   readonly #live = new Map<string, Live>();
@@ -46,8 +48,9 @@ export class Attempts {
   readonly #branches = new Map<string, Promise<void>>();
 
   /** `mayStart` looks at the branch of a run and says whether anything may start on it. */
-  constructor(kit: Kit, wake: () => void, mayStart: (run: string) => Promise<boolean>) {
+  constructor(kit: Kit, bases: Bases, wake: () => void, mayStart: (run: string) => Promise<boolean>) {
     this.#kit = kit;
+    this.#bases = bases;
     this.#wake = wake;
     this.#leases = new LeaseWatch(kit.clock);
     this.#mayStart = mayStart;
@@ -205,8 +208,8 @@ export class Attempts {
   }
 
   #runner(attempt: Attempt, task: Task, run: Run): AttemptRunner {
-    const { canaries, checkouts } = { canaries: this.#canaries, checkouts: this.#checkouts };
-    return new AttemptRunner({ kit: this.#kit, attempt, task, run, canaries, checkouts });
+    const asked = { canaries: this.#canaries, bases: this.#bases, checkouts: this.#checkouts };
+    return new AttemptRunner({ kit: this.#kit, attempt, task, run, ...asked });
   }
 
   #go(runner: AttemptRunner, work: (runner: AttemptRunner) => Promise<void>): void {

@@ -5,7 +5,8 @@
 //    tree as a snapshot (capture), published with a patch for people.
 // 2. It asked for files: needs_files. 3. Its process failed: that cause. 4. Out of scope: scope, with every path and
 //    rule. 5. Nothing changed: no_changes, or done when the spec says so.
-// 6. Prove: acceptance and shallow checks on the captured tree in a clean place. The canary comes first.
+// 6. Prove: acceptance and shallow checks on the captured tree in a clean place. The canary comes first. A gate that is
+//    red on the untouched base, too, holds the attempt (bases.ts).
 // 7. Passed goes to the train; red goes back with the end of the log.
 
 import { faultPoint } from "../schemas/fault-points.ts";
@@ -17,11 +18,12 @@ import {
   type SnapshotInfo,
   type Task,
 } from "../schemas/task.ts";
+import { heldByPause } from "./bases.ts";
 import type { Captured } from "./capture.ts";
 import { contextOf } from "./context.ts";
 import { agentEnd, evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
-import { runGate } from "./gate-runner.ts";
+import type { GateOrder, GateResult } from "./gate-runner.ts";
 import { promptOf } from "./prompt.ts";
 import { publishCapture } from "./publish.ts";
 import { inScope, scopeFaults } from "./scope.ts";
@@ -73,7 +75,8 @@ async function prove(at: Concluding, snapshot: SnapshotInfo): Promise<Settled> {
   if (canary.kind !== "trusted") return settleFailed(kit, attempt, "infra", evidence(canary.why));
   const { commit, tree } = snapshot;
   const checks = checksFor(task.spec, run.spec.gate, { kind: "captured" });
-  const result = await runGate(kit, { attempt, task, run, commit, tree, checks, signal });
+  const order = { attempt, task, run, commit, tree, checks, signal };
+  const result = await provenUnlessHeld(at, order);
   signal.throwIfAborted();
   switch (result.kind) {
     case "pass":
@@ -84,6 +87,16 @@ async function prove(at: Concluding, snapshot: SnapshotInfo): Promise<Settled> {
       return settleFailed(kit, attempt, "infra", result.evidence);
     default:
       return result satisfies never;
+  }
+}
+
+/** A red gate that is not the tree's doing holds the attempt, as often as that is found. */
+async function provenUnlessHeld({ kit, attempt, bases }: Concluding, order: GateOrder): Promise<GateResult> {
+  for (;;) {
+    const life = kit.mirror.runs.get(attempt.ref.run)?.life;
+    const result = await bases.prove(kit, order, attempt.base);
+    if (result.kind !== "held") return result;
+    await heldByPause(kit, attempt, result.why, life);
   }
 }
 

@@ -34,14 +34,14 @@ export interface GateOrder {
   tree: string;
   checks: readonly PlannedCheck[];
   /** Recorded instead of the checks' own tiers. */
-  as?: "canary";
+  as?: "canary" | "base";
   signal: AbortSignal;
 }
 
 export type GateResult =
   | { kind: "pass" }
-  /** `lost`: nobody saw a red verdict; the check was lost again and again, by its own doing. */
-  | { kind: "fail"; check: string; evidence: Evidence; lost?: true }
+  /** `lost`: nobody saw a red verdict; the check was lost again and again, by its own doing. Else `of` is the check. */
+  | { kind: "fail"; check: string; of?: PlannedCheck; evidence: Evidence; lost?: true }
   | { kind: "infra"; evidence: Evidence };
 
 /** A pass of the gate that ended in trouble: red (`verdict: fail`) with a hint, or without a verdict. */
@@ -50,6 +50,7 @@ interface Troubled {
   trouble: Trouble;
   verdict: "fail" | "infra";
   check: string;
+  of?: PlannedCheck;
   evidence: Evidence;
 }
 
@@ -64,13 +65,13 @@ export async function runGate(kit: Kit, order: GateOrder): Promise<GateResult> {
     order.signal.throwIfAborted();
     if (result.kind !== "trouble") return result;
     troubles.push(result.trouble);
-    const { evidence: said, check } = result;
+    const { evidence: said, check, of } = result;
     switch (afterTrouble(troubles)) {
       case "infra":
         return { kind: "infra", evidence: said };
       case "fail":
         return result.verdict === "fail"
-          ? { kind: "fail", check, evidence: said }
+          ? { kind: "fail", check, evidence: said, ...(of && { of }) }
           : { kind: "fail", check, evidence: lostAgain(said, troubles.length), lost: true };
       case "again":
         kit.log.warn("checks met trouble that says nothing about the tree", {
@@ -223,8 +224,10 @@ export async function runCheck(
     exit: outcome.exit,
     ...(machine !== undefined && value === "infra" ? { machine } : {}),
   });
-  if (trouble === undefined) return { kind: "fail", check: check.name, evidence: said };
-  return { kind: "trouble", trouble, verdict: value, check: check.name, evidence: said };
+  const told = { check: check.name, of: check, evidence: said };
+  return trouble === undefined
+    ? { kind: "fail", ...told }
+    : { kind: "trouble", trouble, verdict: value, ...told };
 }
 
 /** The port that a red check found taken, if somebody holds it still. */

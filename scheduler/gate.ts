@@ -154,7 +154,7 @@ export function judge(
 }
 
 function judgeRed(check: Pick<PlannedCheck, "name">, outcome: Outcome, facts: GateFacts): Judged {
-  const ended = `${check.name} ended with exit code ${outcome.exit}`;
+  const ended = `${check.name} ended with exit code ${outcome.exit}${missingProgram(outcome)}`;
   if (facts.machine !== undefined)
     return { verdict: "infra", trouble: "fact", summary: `${ended} while ${facts.machine}` };
   const hint = hintOf(outcome);
@@ -170,6 +170,16 @@ function judgeRed(check: Pick<PlannedCheck, "name">, outcome: Outcome, facts: Ga
     trouble: "hint",
     summary: `${ended}; its log names trouble of the machine, no fact confirms it: ${hint.line}`,
   };
+}
+
+/** A shell's codes for a program that is not there, or cannot be executed; with its own words where the log has them. */
+function missingProgram({ exit, log_tail }: Pick<Outcome, "exit" | "log_tail">): string {
+  if (exit !== 127 && exit !== 126) return "";
+  const line = /^.*(?:not found|No such file or directory|[Pp]ermission denied|cannot execute).*$/m.exec(
+    log_tail,
+  );
+  const said = line === null ? "" : `: ${line[0].trim().slice(0, 200)}`;
+  return ` (a program ${exit === 127 ? "is missing" : "cannot be executed"}${said})`;
 }
 
 /** Passes of a gate that may end in trouble before it ends the gate. */

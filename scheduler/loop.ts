@@ -15,6 +15,7 @@ import type { EventNotice } from "../schemas/events.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { Task } from "../schemas/task.ts";
 import { Attempts } from "./attempts.ts";
+import { Bases } from "./bases.ts";
 import { DiskGate } from "./disk.ts";
 import { Finisher } from "./finisher.ts";
 import type { Kit } from "./kit.ts";
@@ -61,9 +62,11 @@ export class Engine {
     this.#options = options;
     this.#kit = options.kit;
     const { kit } = options;
-    this.#trains = new Trains(kit, (run, landing) => this.#attempts.recover(run, landing));
+    const bases = new Bases();
+    this.#trains = new Trains(kit, bases, (run, landing) => this.#attempts.recover(run, landing));
     this.#attempts = new Attempts(
       kit,
+      bases,
       () => this.wake(),
       (run) => this.#trains.mayStart(run),
     );

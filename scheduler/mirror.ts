@@ -19,12 +19,15 @@ export interface RunMirror {
   underway: Set<string>;
   /** Place in the plan. */
   order: Map<string, number>;
+  /** Another number each time that the run was let go on, or read anew. */
+  life: number;
 }
 
 export class Mirror {
   readonly runs = new Map<string, RunMirror>();
   /** Runs that have to be read again. */
   readonly stale = new Set<string>();
+  #lives = 0;
   readonly #rss = { sum: 0, count: 0 };
   readonly #lanes = new WeakMap<Task["spec"], { granted: readonly string[]; lane: Lane }>();
 
@@ -44,6 +47,7 @@ export class Mirror {
       ready: new Set(),
       underway: new Set(),
       order: new Map(run.order.map((id, index) => [id, index])),
+      life: ++this.#lives,
     };
     this.runs.set(run.run, at);
     this.stale.delete(run.run);
@@ -130,6 +134,7 @@ export class Mirror {
         return;
       case "run.resumed":
         at.run = { ...at.run, paused: false };
+        at.life = ++this.#lives;
         return;
       case "run.head_moved":
         at.run = { ...at.run, head: event.head };

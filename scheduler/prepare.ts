@@ -10,6 +10,7 @@ import { BusbarError } from "../schemas/errors.ts";
 import type { ShimJob } from "../schemas/job.ts";
 import { stricter } from "../schemas/limit-plan.ts";
 import type { Run, Task } from "../schemas/task.ts";
+import { heldByPause, redOnBase } from "./bases.ts";
 import { contextOf, repositoryFacts } from "./context.ts";
 import { type Control, controlGit } from "./control.ts";
 import { FILES, makeHomes, writeCallProgram } from "./dirs.ts";
@@ -155,7 +156,8 @@ async function setUp(
   const tree = (await controlGit(kit.control, ["rev-parse", `${base}^{tree}`])).stdout.trim();
   const steps = async () => {
     for (const check of setupOf(gate.setup, task.spec.timeout_s)) {
-      const result = await runCheck(kit, { attempt, task, tree, signal }, place, check);
+      const order = { attempt, task, tree, signal };
+      const result = await setUpUnlessHeld(kit, attempt, run, () => runCheck(kit, order, place, check));
       if (result.kind === "pass") continue;
       const { summary, log } = result.evidence;
       throw new BusbarError("WORKSPACE_FAILED", `${check.run}: ${summary}\n${log}`);
@@ -165,4 +167,21 @@ async function setUp(
   if (key === undefined) await steps();
   else await kit.setups.once(key, { workspace, base, homes: place.homes, before: local }, steps, signal);
   await noteSetupFiles(kit.control, workspace, base);
+}
+
+/** A set-up that is red on the untouched base holds the attempt, as often as that is found; no agent has been here yet. */
+async function setUpUnlessHeld(
+  kit: Kit,
+  attempt: Attempt,
+  run: Run,
+  check: () => ReturnType<typeof runCheck>,
+): ReturnType<typeof runCheck> {
+  const { base } = attempt;
+  for (;;) {
+    const life = kit.mirror.runs.get(run.run)?.life;
+    const result = await check();
+    if (result.kind !== "fail" || base !== run.spec.base) return result;
+    const why = redOnBase(`set-up ${result.check}`, base, result.evidence.summary);
+    await heldByPause(kit, attempt, why, life);
+  }
 }

@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { compilePathSet } from "../schemas/globs.ts";
 import type { Run, Task } from "../schemas/task.ts";
+import type { Bases } from "./bases.ts";
 import type { Canaries } from "./canary.ts";
 import { commitMessage } from "./candidate.ts";
 import { type Captured, capture } from "./capture.ts";
@@ -36,6 +37,7 @@ export interface Concluding {
   run: Run;
   workspace: Workspace;
   canaries: Canaries;
+  bases: Bases;
   checkouts: CheckoutWatch;
 }
 

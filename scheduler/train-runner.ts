@@ -20,11 +20,12 @@ import { type BusbarError, isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { candidateRef, integrationRef } from "../schemas/ids.ts";
 import type { Evidence, Run, SnapshotInfo, Task } from "../schemas/task.ts";
+import type { Bases } from "./bases.ts";
 import { buildCandidate, type CandidateOutcome, commitMessage } from "./candidate.ts";
 import { endingWith } from "./control.ts";
 import { evidence } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
-import { type GateResult, runGate } from "./gate-runner.ts";
+import type { GateResult } from "./gate-runner.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { withNewObjects } from "./new-objects.ts";
 import { DETACH } from "./processes.ts";
@@ -34,6 +35,7 @@ import { settleFailed, whileAway } from "./settle.ts";
 
 export interface Passenger {
   kit: Kit;
+  bases: Bases;
   attempt: Attempt;
   task: Task;
   run: Run;
@@ -47,7 +49,9 @@ export type Landed =
   /** Cancelled meanwhile; nothing was moved, or it was moved back. */
   | { kind: "dropped" }
   /** The branch is not where the bus says; the run must be reconciled first. */
-  | { kind: "foreign" };
+  | { kind: "foreign" }
+  /** Nothing of the run can be proven, by no task's doing (bases.ts). */
+  | { kind: "held"; why: string };
 
 type Candidate = Extract<CandidateOutcome, { kind: "candidate" }>;
 
@@ -77,8 +81,9 @@ export async function landOne(passenger: Passenger): Promise<Landed> {
         evidence("the integration branch holds this change already"),
       );
     case "candidate": {
-      const proof = await proveCandidate({ ...passenger, kit: { ...kit, control } }, built);
+      const proof = await proveCandidate({ ...passenger, kit: { ...kit, control } }, head, built);
       if (signal.aborted) return { kind: "dropped" };
+      if (proof.kind === "held") return proof;
       if (proof.kind === "pass") return await moveAndReport(passenger, head, built);
       return await sendBack(passenger, ...(await redCandidate(passenger, proof)));
     }
@@ -115,13 +120,18 @@ function proofOf(run: Run, snapshot: SnapshotInfo): string {
     : `acceptance and gate of the plan; snapshot ${snapshot.commit}`;
 }
 
-async function proveCandidate(passenger: Passenger, candidate: Candidate): Promise<GateResult> {
-  const { kit, attempt, task, run, snapshot } = passenger;
+async function proveCandidate(
+  passenger: Passenger,
+  head: string,
+  candidate: Candidate,
+): ReturnType<Bases["prove"]> {
+  const { kit, bases, attempt, task, run, snapshot } = passenger;
   const proven = candidate.tree === snapshot.tree;
   const checks = checksFor(task.spec, run.spec.gate, { kind: "candidate", proven });
   if (checks.length === 0) return { kind: "pass" };
   const { commit, tree } = candidate;
-  return await runGate(kit, { attempt, task, run, commit, tree, checks, signal: attempt.abort.signal });
+  const order = { attempt, task, run, commit, tree, checks, signal: attempt.abort.signal };
+  return await bases.prove(kit, order, head);
 }
 
 async function redCandidate(

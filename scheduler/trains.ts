@@ -2,9 +2,9 @@
 // What the bus did to a task meanwhile (cancel) aborts its turn.
 
 import { setTimeout as delay } from "node:timers/promises";
-import { faultPoint } from "../schemas/fault-points.ts";
 import { attemptLabel, candidateRef, integrationBranch, integrationRef } from "../schemas/ids.ts";
 import type { Task } from "../schemas/task.ts";
+import { type Bases, pauseRun } from "./bases.ts";
 import { claimedBefore } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import { letGoOn, waitedForRoom } from "./hold.ts";
@@ -26,7 +26,6 @@ interface Train {
   attempt: Attempt | undefined;
 }
 
-const MAX_WHY_CHARS = 1_000;
 /** Turns of one attempt that may end by trouble of ours. */
 const MAX_TURNS = 3;
 const TURN_PAUSE_MS = 1_000;
@@ -35,6 +34,7 @@ const MAX_LOOKS = 4;
 
 export class Trains {
   readonly #kit: Kit;
+  readonly #bases: Bases;
   readonly #active = new Map<string, Train>();
   /** Turns that are over; the mirror may learn of it a moment later. */
   readonly #had = new Set<string>();
@@ -50,8 +50,9 @@ export class Trains {
   /** Runs in which one is being taken over. */
   readonly #recovering = new Set<string>();
 
-  constructor(kit: Kit, recover: (run: string, landing: AheadLanding) => Promise<TakenOver>) {
+  constructor(kit: Kit, bases: Bases, recover: (run: string, landing: AheadLanding) => Promise<TakenOver>) {
     this.#kit = kit;
+    this.#bases = bases;
     this.#recover = recover;
   }
 
@@ -222,6 +223,7 @@ export class Trains {
   /** False: the bus is away, which is nobody's fault; the next tick with a bus takes the same turn again. */
   async #turn(passenger: Passenger): Promise<boolean> {
     const { kit, attempt, run } = passenger;
+    const life = kit.mirror.runs.get(run.run)?.life;
     try {
       await letGoOn(kit, attempt);
       const landed = await landOne(passenger).catch(
@@ -230,6 +232,10 @@ export class Trains {
       switch (landed.kind) {
         case "foreign":
           await this.#mend(run.run);
+          break;
+        case "held":
+          // What a person let go on meanwhile is looked at anew.
+          if (kit.mirror.runs.get(run.run)?.life === life) await pauseRun(kit, run.run, landed.why);
           break;
         case "trouble":
           await this.#trouble(passenger, landed.error);
@@ -290,13 +296,7 @@ export class Trains {
   /** Nobody lands on a branch that somebody else moved; a person has to look at it. */
   async #halt(run: string, why: string): Promise<void> {
     this.halted.set(run, why);
-    this.#kit.log.error("the run is paused: its integration branch is not as the train left it", {
-      run,
-      why,
-    });
-    const help = `look at ${integrationBranch(run)}`;
-    faultPoint("scheduler.halt.before-pause");
-    await this.#kit.bus.call("pause", { run, why: `${why}; ${help}`.slice(0, MAX_WHY_CHARS) });
+    await pauseRun(this.#kit, run, `${why}; look at ${integrationBranch(run)}`);
   }
 
   #next(run: string): Task | undefined {
@@ -320,6 +320,6 @@ export class Trains {
     const { state } = task;
     if (!at || state.name !== "passed" || state.snapshot === null) return undefined;
     const attempt = claimedBefore(kit, task, state);
-    return { kit, attempt, task, run: at.run, snapshot: state.snapshot };
+    return { kit, bases: this.#bases, attempt, task, run: at.run, snapshot: state.snapshot };
   }
 }

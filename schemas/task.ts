@@ -228,7 +228,7 @@ export type SnapshotInfo = z.infer<typeof SnapshotInfo>;
 export const VerdictValue = z.enum(["pass", "fail", "infra"]);
 export const Verdict = z.strictObject({
   check: z.string(),
-  tier: z.union([Tier, z.enum(["acceptance", "scope", "canary", "setup"])]),
+  tier: z.union([Tier, z.enum(["acceptance", "scope", "canary", "base", "setup"])]),
   /** The tree that the check ran on. */
   tree: Oid,
   verdict: VerdictValue,

@@ -72,6 +72,17 @@ test("verdict: exit 0 is pass, every other end of the command is fail, what says
     assert.equal(verdict({ reason }), "infra", reason);
 });
 
+test("issue 5.1: a red check whose program is missing, or cannot be executed, says so", () => {
+  const said = (exit: number, log_tail: string) =>
+    judge({ name: "c", timeout_s: 5 }, outcome({ exit, log_tail })).summary;
+  assert.equal(
+    said(127, "ran 1\nsh: 1: tsc: not found\n"),
+    "c ended with exit code 127 (a program is missing: sh: 1: tsc: not found)",
+  );
+  assert.equal(said(126, ""), "c ended with exit code 126 (a program cannot be executed)");
+  assert.equal(said(1, "sh: 1: tsc: not found\n"), "c ended with exit code 1");
+});
+
 test("words in a log decide nothing: red stays red, and the line is told as a hint", () => {
   for (const word of ["ENOSPC", "EADDRINUSE", "EMFILE", "ENFILE"]) {
     const log_tail = `ran 3\nError: ${word}: no such luck\n`;

@@ -1,0 +1,105 @@
+// A check that is red on the untouched base is red whatever a task does: the gate is at fault, or the machine, and no
+// task is blamed for it.
+//
+// 1. Asked when a check of the common gate is red on a tree that was built on the run's base. A later head was
+//    proven green by every check. Acceptance may be red there: what it proves is often what the task is to make.
+// 2. That check alone runs on the base, once for all who ask. Green is remembered; red until the run was let go on.
+// 3. Red: the run is paused, with what a person can do. Attempts are held as they are: no try is used up, the agent's
+//    work is kept. Once the run goes on, the gate is asked again.
+// 4. A set-up that is red in the workspace of an attempt on the base, before its agent, needs no look of its own: the same.
+// 5. Where nothing is found out (trouble of the machine), the red verdict of the tree stands.
+
+import { setTimeout as delay } from "node:timers/promises";
+import { faultPoint } from "../schemas/fault-points.ts";
+import { controlGit } from "./control.ts";
+import type { PlannedCheck } from "./gate.ts";
+import { type GateOrder, type GateResult, runGate } from "./gate-runner.ts";
+import type { Attempt, Kit } from "./kit.ts";
+import { whileAway } from "./settle.ts";
+
+/** What was found on the base: red, in words; undefined when it is green, or cannot be known. */
+type Found = string | undefined;
+
+const MAX_WHY_CHARS = 1_000;
+const HELD_LOOK_MS = 500;
+
+export class Bases {
+  readonly #looks = new Map<string, Promise<Found>>();
+
+  /** The gate, with a red end that is not the tree's doing as `held`: why nothing of this run can be proven. */
+  async prove(
+    kit: Kit,
+    order: GateOrder,
+    builtOn: string,
+  ): Promise<GateResult | { kind: "held"; why: string }> {
+    const result = await runGate(kit, order);
+    if (result.kind !== "fail" || builtOn !== order.run.spec.base || !isCommon(result.of)) return result;
+    const found = await this.#look(kit, order, result.of);
+    return found === undefined ? result : { kind: "held", why: found };
+  }
+
+  async #look(kit: Kit, order: GateOrder, check: PlannedCheck): Promise<Found> {
+    const key = `${order.run.run} ${check.tier} ${check.name}`;
+    for (;;) {
+      const known = this.#looks.get(key);
+      const look = known ?? lookAtBase(kit, order, check);
+      this.#looks.set(key, look);
+      try {
+        const found = await look;
+        if (found !== undefined) this.#looks.delete(key);
+        return found;
+      } catch {
+        this.#looks.delete(key);
+        order.signal.throwIfAborted();
+        // Whoever lent its name to the look was stopped; ours is as good.
+        if (!known) return undefined;
+      }
+    }
+  }
+}
+
+/** Set-up steps have passed on the base before any agent was there (prepare.ts). */
+function isCommon(check: PlannedCheck | undefined): check is PlannedCheck {
+  return check !== undefined && check.tier !== "acceptance" && check.tier !== "setup";
+}
+
+async function lookAtBase(kit: Kit, order: GateOrder, check: PlannedCheck): Promise<Found> {
+  const { base } = order.run.spec;
+  const tree = (await controlGit(kit.control, ["rev-parse", `${base}^{tree}`])).stdout.trim();
+  const result = await runGate(kit, { ...order, commit: base, tree, checks: [check], as: "base" });
+  return result.kind === "fail"
+    ? redOnBase(`check ${result.check}`, base, result.evidence.summary)
+    : undefined;
+}
+
+/** In words, with what a person can do. */
+export function redOnBase(what: string, base: string, summary: string): string {
+  return `${what} is red on the untouched base ${base.slice(0, 12)}, whatever a task does, so none is blamed: ${summary}; install or mend what it needs and go on, or mend base or gate and run the plan anew`;
+}
+
+/** Nothing more of the run starts or lands until a person has looked. */
+export async function pauseRun(kit: Pick<Kit, "bus" | "log">, run: string, why: string): Promise<void> {
+  kit.log.error("the run is paused", { run, why });
+  faultPoint("scheduler.halt.before-pause");
+  await kit.bus.call("pause", { run, why: why.slice(0, MAX_WHY_CHARS) });
+}
+
+/**
+ * Pauses the run and waits, however long, until it goes on. Rejects when the attempt is stopped. `life`: of the run, before
+ * that was found; what a person let go on since is not paused for it, it is looked at anew.
+ */
+export async function heldByPause(
+  kit: Kit,
+  attempt: Attempt,
+  why: string,
+  life: number | undefined,
+): Promise<void> {
+  const { ref, abort } = attempt;
+  const lifeOf = () => kit.mirror.runs.get(ref.run)?.life;
+  if (lifeOf() !== life) return;
+  await whileAway(kit, attempt, () => pauseRun(kit, ref.run, why));
+  kit.log.warn("an attempt is held until its run goes on", { ...ref });
+  // Not by `paused`: the events of the pause, and of its end, may come before or after the answer.
+  do await delay(HELD_LOOK_MS, undefined, { signal: abort.signal });
+  while (lifeOf() === life || kit.mirror.runs.get(ref.run)?.run.paused);
+}
