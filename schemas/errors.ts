@@ -329,10 +329,12 @@ export interface WireError {
 export function toWireError(error: unknown, requestId?: string): WireError {
   if (error instanceof BusbarError) {
     const entry = ERRORS[error.code];
+    const { help: own } = error.data;
+    const help = typeof own === "string" ? own : entry.help;
     return {
       code: entry.rpc,
       message: error.message,
-      data: { ...error.data, code: error.code, help: entry.help, retryable: entry.retryable },
+      data: { ...error.data, code: error.code, help, retryable: entry.retryable },
     };
   }
   const entry = ERRORS.INTERNAL;

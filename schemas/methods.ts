@@ -314,13 +314,13 @@ export const METHODS = {
     reads: false,
   }),
   /** The scheduler may, too: when somebody else moved the integration branch. */
-  pause: method<{ paused: boolean }>()({
+  pause: method<{ paused: boolean; changed: boolean }>()({
     roles: ["person", "scheduler"],
     params: z.strictObject({ run: Id, why: Text.exactOptional() }),
     idempotent: true,
     reads: false,
   }),
-  resume: method<{ paused: boolean }>()({
+  resume: method<{ paused: boolean; changed: boolean }>()({
     roles: ["person"],
     params: z.strictObject({ run: Id }),
     idempotent: true,

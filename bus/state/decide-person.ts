@@ -122,8 +122,6 @@ function waitsForRoot(task: Task, root: string): BusbarError {
   return new BusbarError(
     "ILLEGAL_MOVE",
     `retry of ${key}: it is ${stateWords(task.state)}; retry ${showId(root)}, which holds it`,
-    {
-      root,
-    },
+    { root, help: `It comes back by itself with that one: busctl retry ${task.run}/${root}.` },
   );
 }

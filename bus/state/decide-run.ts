@@ -103,14 +103,15 @@ function settleNew(d: Draft, run: string, added: NewTask[]): void {
 export function pause(d: Draft, run: string, by: string, why?: string): Result<"pause"> {
   const { paused, paused_why } = d.mustRun(run);
   const says = why === undefined || why === "" ? {} : { why };
-  if (!paused || (says.why !== undefined && says.why !== paused_why))
-    d.emit({ run }, { type: "run.paused", by, ...says });
-  return { paused: true };
+  const changed = !paused || (says.why !== undefined && says.why !== paused_why);
+  if (changed) d.emit({ run }, { type: "run.paused", by, ...says });
+  return { paused: true, changed };
 }
 
 export function resume(d: Draft, run: string, by: string): Result<"resume"> {
-  if (d.mustRun(run).paused) d.emit({ run }, { type: "run.resumed", by });
-  return { paused: false };
+  const changed = d.mustRun(run).paused;
+  if (changed) d.emit({ run }, { type: "run.resumed", by });
+  return { paused: false, changed };
 }
 
 export function reportInto(d: Draft, params: Parsed<"report_into">): Result<"report_into"> {

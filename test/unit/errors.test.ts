@@ -71,6 +71,13 @@ test("an error survives the wire: code, message and facts", () => {
   }
 });
 
+test("issue 2.6: advice that an error brings goes over the wire instead of the catalogue's", () => {
+  const help = "busctl retry r/up";
+  const over = (error: BusbarError) => fromWireError(toWireError(error)).data.help;
+  assert.equal(over(new BusbarError("ILLEGAL_MOVE", "no", { help })), help);
+  assert.equal(over(new BusbarError("ILLEGAL_MOVE", "no")), ERRORS.ILLEGAL_MOVE.help);
+});
+
 test("a foreign error becomes INTERNAL and keeps its text to itself", () => {
   const wire = toWireError(new TypeError("secret detail"), "r-7");
   assert.equal(wire.data?.code, "INTERNAL");
