@@ -21,7 +21,7 @@ import {
 import { heldByPause } from "./bases.ts";
 import type { Captured } from "./capture.ts";
 import { contextOf } from "./context.ts";
-import { agentEnd, evidence } from "./evidence.ts";
+import { agentEnd, evidence, MAX_SUMMARY_CHARS } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import type { GateOrder, GateResult } from "./gate-runner.ts";
 import { promptOf } from "./prompt.ts";
@@ -47,16 +47,17 @@ export async function conclude(at: Concluding, ended: Ended): Promise<Settled> {
   const log_tail = withoutToldWords(ended.outcome.log_tail, toldIn(at, task));
   const end = agentEnd({ ...ended, outcome: { ...ended.outcome, log_tail } });
   if (end.kind === "failed") return settleFailed(kit, attempt, end.cause, end.evidence);
+  const hits = ended.outcome.limit_hits ?? [];
   const faults = faultsOf(task, run, captured);
-  if (faults) return settleFailed(kit, attempt, "scope", faults);
+  if (faults) return settleFailed(kit, attempt, "scope", withHits(faults, hits));
   if (captured.changed.length === 0 || snapshot === null) {
     if (task.spec.no_changes === "ok") return settlePassed(kit, attempt, null);
     const said = evidence("the agent ended with exit code 0 and changed no file", {
       log: log_tail,
     });
-    return settleFailed(kit, attempt, "no_changes", await withStrays({ ...at, task }, said));
+    return settleFailed(kit, attempt, "no_changes", withHits(await withStrays({ ...at, task }, said), hits));
   }
-  return prove({ ...at, task }, snapshot);
+  return prove({ ...at, task }, snapshot, hits);
 }
 
 /** Prompt and context of the attempt, but for what git was asked for them. */
@@ -66,7 +67,7 @@ function toldIn({ attempt, run }: Concluding, task: Task): string[] {
   return [promptOf(context), JSON.stringify(context, null, 2)];
 }
 
-async function prove(at: Concluding, snapshot: SnapshotInfo): Promise<Settled> {
+async function prove(at: Concluding, snapshot: SnapshotInfo, hits: readonly string[]): Promise<Settled> {
   const { kit, attempt, task, run, canaries } = at;
   const { signal } = attempt.abort;
   await phase(at, "prove");
@@ -82,7 +83,7 @@ async function prove(at: Concluding, snapshot: SnapshotInfo): Promise<Settled> {
     case "pass":
       return settlePassed(kit, attempt, snapshot);
     case "fail":
-      return settleFailed(kit, attempt, "check", result.evidence);
+      return settleFailed(kit, attempt, "check", withHits(result.evidence, hits));
     case "infra":
       return settleFailed(kit, attempt, "infra", result.evidence);
     default:
@@ -98,6 +99,15 @@ async function provenUnlessHeld({ kit, attempt, bases }: Concluding, order: Gate
     if (result.kind !== "held") return result;
     await heldByPause(kit, attempt, result.why, life);
   }
+}
+
+/** The test runner of an agent that lived died of a limit: whoever reads why the work is bad wants to know that. */
+function withHits(said: Evidence, hits: readonly string[]): Evidence {
+  if (hits.length === 0) return said;
+  return {
+    ...said,
+    summary: `${said.summary}; while the agent worked it met ${hits.join("; ")}`.slice(0, MAX_SUMMARY_CHARS),
+  };
 }
 
 async function phase({ kit, attempt }: Concluding, name: "capture" | "prove"): Promise<void> {

@@ -6,7 +6,7 @@ import type { Cause, Evidence } from "../schemas/task.ts";
 import { type Ended, machineFault } from "./trouble.ts";
 
 const MAX_EVIDENCE_PATHS = 50;
-const MAX_SUMMARY_CHARS = 1_000;
+export const MAX_SUMMARY_CHARS = 1_000;
 
 export function evidence(summary: string, more: Partial<Evidence> = {}): Evidence {
   const paths = more.paths ?? [];

@@ -26,6 +26,8 @@ export interface ShimJob {
   grace_ms: number;
   /** In force for this process, each with what is asked: for words about its end. */
   limits: Limits;
+  /** The directory that holds all that it may write; where `limits.disk` is looked at. */
+  writes_in: string;
   /** How they are set (scheduler/limit-plan.ts). */
   launch: LaunchPlan;
   /** Control groups of this process and all that it starts; absent where this host has none. */

@@ -66,7 +66,6 @@ function whyNot(name: Bound, value: number, facts: LimitFacts): string | undefin
     if (facts.groups[feature] === 0) return "no control group for it here";
     if (feature === "io" && facts.disk === undefined) return "the workspaces lie on no disk of their own";
   }
-  if (name === "disk") return "nothing looks at it in this version";
   if (name === "nproc") {
     if (facts.uid === 0) return "root is not held by it";
     if (!facts.prlimit) return "prlimit is not installed";

@@ -70,7 +70,8 @@ function jobFault(job: ShimJob | null): string | undefined {
   if (idFault(job.ref?.run) || idFault(job.ref?.task) || !(job.ref.attempt > 0)) return "ref is wrong";
   if (job.kind !== "agent" && job.kind !== "check") return "kind is neither agent nor check";
   if (!isTexts(job.argv) || job.argv.length === 0) return "argv must be a list of texts, not empty";
-  if (!isTexts([job.name, job.cwd, job.dir])) return "name, cwd and dir must be texts";
+  if (!isTexts([job.name, job.cwd, job.dir, job.writes_in]))
+    return "name, cwd, dir and writes_in must be texts";
   const { log, outbox, done, pid } = job.files ?? {};
   if (!isTexts([log, outbox, done, pid]) || [log, outbox, done, pid].some((name) => name.includes("/")))
     return "files must name four files inside dir";

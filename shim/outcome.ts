@@ -22,6 +22,8 @@ export interface Measured {
   group: GroupFacts;
   /** Whom the kernel killed for memory, as far as it says so. */
   killed: Killed[];
+  /** It wrote more than it may: what and where. */
+  disk: string | undefined;
   limits_missing: string[];
 }
 
@@ -42,7 +44,7 @@ export function makeOutcome(
 ): Outcome {
   const named = (list: Ending["leftovers"]) => list.map((p) => ({ pid: p.pid, command: redact(p.command) }));
   const hits = limitHits(job.limits, measured, ending);
-  const limit = ownEnd(ending) ? hits[0] : undefined;
+  const limit = ownEnd(ending) ? hits[0] : hits.find(({ reason }) => reason === "disk");
   const detail = limit?.detail ?? ending.detail;
   const outcome: Outcome = {
     v: 1,
@@ -87,13 +89,16 @@ export function notStarted(reason: EndReason, detail: string): Ending {
   };
 }
 
-/** A process that ended well, or was ended by us, was not ended by a limit, whatever became of its children. */
+/**
+ * A process that ended well, or was ended by us, was not ended by a limit, whatever became of its children. What it may
+ * write is another matter: too much is too much, however it ended.
+ */
 function ownEnd({ reason, exit }: Ending): boolean {
   return (reason === "exit" || reason === "signal") && exit !== 0;
 }
 
 interface Hit {
-  reason: "memory" | "pids" | "cpu" | "fsize";
+  reason: "memory" | "pids" | "cpu" | "fsize" | "disk";
   detail: string;
 }
 
@@ -104,6 +109,9 @@ function limitHits(limits: ShimJob["limits"], measured: Measured, ending: Ending
   const by = (name: string, number: number) =>
     ending.signal === name || ending.exit === SHELL_SIGNAL + number;
   const hits: Hit[] = [];
+  const { reason, detail } = ending;
+  if ((reason === "cpu" || reason === "disk") && detail !== undefined) hits.push({ reason, detail });
+  else if (measured.disk !== undefined) hits.push({ reason: "disk", detail: measured.disk });
   if (cpu_s !== undefined && by("SIGXCPU", SIGXCPU))
     hits.push({ reason: "cpu", detail: `${limitWords("cpu_s", cpu_s)}: a process used more CPU time` });
   if (fsize !== undefined && by("SIGXFSZ", SIGXFSZ))

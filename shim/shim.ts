@@ -24,6 +24,7 @@ import { attemptLabel } from "../schemas/ids.ts";
 import type { Outcome, ShimJob } from "../schemas/job.ts";
 import { DRAIN_MS, REGISTER_WAIT_MS, REPORT_GIVE_UP_MS, SAMPLE_MS } from "../schemas/limits.ts";
 import type { Clock, Log, Random } from "../schemas/ports.ts";
+import { DiskQuota } from "./disk.ts";
 import { MARK_NAME, processEnvironment } from "./env.ts";
 import { Group } from "./group.ts";
 import { launchArgv } from "./launch.ts";
@@ -72,6 +73,7 @@ class JobRun {
   readonly #began: number;
   #missing: string[] = [];
   #group: Group | undefined;
+  #disk: DiskQuota | undefined;
   #sandbox: Sandbox | undefined;
   #supervision: Supervision | undefined;
   #watch: Watch | undefined;
@@ -174,6 +176,8 @@ class JobRun {
     this.#missing = [...(job.lacking ?? []), ...job.launch.missing];
     this.#group = Group.make(job.groups, job.launch.writes, this.#missing);
     this.#sandbox = job.sandbox && new Sandbox(job.dir);
+    if (job.limits.disk !== undefined)
+      this.#disk = new DiskQuota(job.writes_in, job.limits.disk, clock.now(), () => clock.monotonic());
     const argv = launchArgv(job, this.#group?.doors);
     const started = startProcess(
       { argv, cwd: job.cwd, dir: job.dir, env, statusFd: this.#sandbox?.fd },
@@ -189,6 +193,7 @@ class JobRun {
       sampleMs: SAMPLE_MS,
       heartbeatMs,
       limits: job.limits,
+      disk: this.#disk,
       onTimeout: () => supervision.stop("timeout", `not done within ${job.timeout_ms} ms`),
       onLimit: (reason, detail) => supervision.stop(reason, detail),
       onHeartbeat: (usage) => this.#link.heartbeat(usage),
@@ -219,7 +224,8 @@ class JobRun {
     if (ending.detail === SANDBOX_FAILED) ending = { ...ending, detail: sandboxFailed(log.tail) };
     const group = this.#group?.facts() ?? {};
     const killed = group.memoryKills ? killedForMemory(this.#group?.names ?? []) : [];
-    const facts = { ...measured, group, killed, limits_missing: this.#missing };
+    const disk = ending.reason === "disk" ? undefined : this.#disk?.last();
+    const facts = { ...measured, group, killed, disk, limits_missing: this.#missing };
     return makeOutcome(this.#job, ending, log, facts, redact);
   }
 

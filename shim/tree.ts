@@ -74,6 +74,11 @@ export class Tree {
     return usage;
   }
 
+  /** Numbers of all that were seen and not yet found gone. */
+  known(): Iterable<number> {
+    return this.#known.keys();
+  }
+
   /** The process that held most memory when it was last looked, with its command line. */
   largest(): Largest {
     const { pid, rss } = this.#largest;

@@ -5,12 +5,15 @@
 import type { Limits } from "../schemas/limit-spec.ts";
 import { limitWords } from "../schemas/limit-words.ts";
 import type { Clock } from "../schemas/ports.ts";
+import type { DiskQuota } from "./disk.ts";
 import type { Measured } from "./outcome.ts";
 import { readProc } from "./proc.ts";
 import type { Tree, Usage } from "./tree.ts";
 
 /** The first look: short processes end before the first regular sample. */
 const FIRST_SAMPLE_MS = 50;
+/** Between two slices of a look at the disk. */
+const DISK_AGAIN_MS = 50;
 
 export interface WatchOptions {
   timeoutMs: number;
@@ -18,7 +21,9 @@ export interface WatchOptions {
   heartbeatMs: number;
   limits: Pick<Limits, "cpu_total_s">;
   onTimeout(): void;
-  onLimit(reason: "cpu", detail: string): void;
+  /** Where what it writes is limited. */
+  disk?: DiskQuota | undefined;
+  onLimit(reason: "cpu" | "disk", detail: string): void;
   onHeartbeat(usage: Usage): void;
 }
 
@@ -33,6 +38,8 @@ export class Watch {
   #peakRss = 0;
   #cpuMs = 0;
   #largest: Measured["largest"];
+  #diskTimer: NodeJS.Timeout | undefined;
+  #stopped = false;
 
   constructor(tree: Tree, clock: Clock, options: WatchOptions) {
     this.#tree = tree;
@@ -53,13 +60,15 @@ export class Watch {
   }
 
   stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#diskTimer);
     for (const timer of this.#timers) clearTimeout(timer);
     this.processEnded();
     // What the children of the shim, and theirs that they waited for, have used in all.
     this.#cpuMs = Math.max(this.#cpuMs, readProc(process.pid)?.childCpuMs ?? 0, this.#tree.groupCpuMs() ?? 0);
   }
 
-  measured(): Omit<Measured, "limits_missing" | "group" | "killed"> {
+  measured(): Omit<Measured, "limits_missing" | "group" | "killed" | "disk"> {
     const ended = this.#ended ?? this.#now();
     return {
       started: new Date(this.#started.at).toISOString(),
@@ -77,6 +86,7 @@ export class Watch {
     this.#peakRss = Math.max(this.#peakRss, this.#latest.rss);
     this.#cpuMs = Math.max(this.#cpuMs, this.#latest.cpu_ms);
     this.#lookAtCpu();
+    this.#lookAtDisk();
     if (this.#clock.monotonic() - this.#started.monotonic >= this.#o.timeoutMs) this.#o.onTimeout();
   }
 
@@ -86,6 +96,13 @@ export class Watch {
     this.#cpuMs = Math.max(this.#cpuMs, this.#tree.groupCpuMs() ?? 0);
     if (this.#cpuMs < limit * 1000) return;
     this.#o.onLimit("cpu", `${limitWords("cpu_total_s", limit)}: its processes used ${seconds(this.#cpuMs)}`);
+  }
+
+  #lookAtDisk(): void {
+    clearTimeout(this.#diskTimer);
+    const found = this.#stopped ? undefined : this.#o.disk?.step(() => this.#tree.known());
+    if (found === "more") this.#diskTimer = setTimeout(() => this.#lookAtDisk(), DISK_AGAIN_MS);
+    else if (found !== undefined) this.#o.onLimit("disk", found);
   }
 
   #now(): { at: number; monotonic: number } {

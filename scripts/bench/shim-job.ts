@@ -28,6 +28,7 @@ export function shimJob(dir: string, socket: string, ref: AttemptRef, argv: stri
     timeout_ms: 120_000,
     grace_ms: 1_000,
     limits: {},
+    writes_in: dir,
     launch: { steps: [], wrap: [], writes: [], missing: [] },
     bus: { socket, shim_token: "bench" },
   };

@@ -24,6 +24,7 @@ export const NO_EFFECT: ReadonlySet<string> = new Set([
   "lstat",
   "lstatSync",
   "opendir",
+  "opendirSync",
   "readFile",
   "readFileSync",
   "readSync",
@@ -35,6 +36,7 @@ export const NO_EFFECT: ReadonlySet<string> = new Set([
   "stat",
   "statSync",
   "statfs",
+  "statfsSync",
 ]);
 
 /** Of the state's disk and its files (bus/state/disk.ts). */

@@ -81,3 +81,39 @@ test("L3: the host's upper bound holds a task that asks for more; what cannot be
     /task "?s"? is not started: its limits are strict, and this host cannot hold nproc 4000000/,
   );
 });
+
+test("issue 4.2: the runner inside dies of memory, its agent lives and lands; a filler ends by disk: task and report say so", async (t) => {
+  const world = makeWorld(t);
+  const host = testGroups(t, ["all", "memory"]);
+  if (!host) return;
+  world.env.BUSBAR_CGROUP_BASE = host.base;
+  const hog = `${process.execPath} -e 'const all = []; for (;;) all.push(Buffer.alloc(4e6, 1))'`;
+  const ran = await world.run([
+    {
+      id: "runner",
+      command: world.agent("runner", `${hog} || echo "it ended with $?" > a.txt`),
+      limits: { memory: 96 << 20 },
+      allowed_files: ["a.txt"],
+    },
+    {
+      id: "filler",
+      command: world.agent("filler", 'head -c 30000000 /dev/zero > "$TMPDIR/big"; sleep 300'),
+      limits: { disk: 8 << 20 },
+      allowed_files: ["b.txt"],
+      retries: 0,
+    },
+  ]);
+  assert.equal(ran.code, 1, ran.out + ran.err);
+  const { tasks } = await world.state("r");
+  const of = (id: string) => tasks.get(id)?.attempts[0];
+  assert.deepEqual([of("runner")?.result, of("filler")?.result], ["passed", "disk"]);
+  assert.match(
+    of("filler")?.evidence?.summary ?? "",
+    /wrote more than it may .*disk 8 MiB: .* in tmp\/big \(/,
+  );
+  const screen = await world.busctl(["tasks", "--task", "runner"]);
+  assert.match(screen.out, /agent: memory 96 MiB for all together: the kernel killed/);
+  const report = await world.busctl(["report"]);
+  assert.match(report.out, /## Limits met\n\n- `runner` #1: agent: memory 96 MiB/);
+  assert.match(report.out, /- `filler` #1: agent: disk 8 MiB/);
+});

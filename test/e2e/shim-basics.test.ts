@@ -129,6 +129,20 @@ test("L2: a file larger than it may be ends its writer, and is the reason", asyn
   assert.equal(statSync(join(world.dir, "work", "big")).size, 4096);
 });
 
+test("issue 4.1: who writes more than it may is ended, and told how much and where", async (t) => {
+  const world = await shimWorld(t);
+  const limits = { disk: 4 << 20 };
+  const fill = "mkdir -p sub && head -c 20000000 /dev/zero > sub/big";
+  const slow = world.job(sh(`${fill}; exec sleep 300`), { limits, timeout_ms: 120_000 });
+  const ended = await world.start(slow).end(90_000);
+  assert.equal(ended.reason, "disk");
+  assert.match(
+    ended.detail ?? "",
+    /^disk 4 MiB: it wrote \d+\.?\d* MiB or more, most of it in work\/sub\/big \(/,
+  );
+  assert.deepEqual([ended.survivors, ended.limit_hits?.length], [[], 1]);
+});
+
 test("heartbeats carry the use of the whole tree", async (t) => {
   const world = await shimWorld(t);
   const run = world.start(world.job(sh("sleep 1.5 & sleep 1.5 & wait")));

@@ -88,6 +88,7 @@ export async function shimWorld(t: TestContext): Promise<World> {
     timeout_ms: 20_000,
     grace_ms: 500,
     limits: {},
+    writes_in: dir,
     launch: planLimits(over.limits ?? {}, NO_GROUPS),
     bus: { socket: bus.socket, shim_token: "shim-token-0123456789", agent_token: "agent-token-0123456789" },
     ...over,

@@ -85,8 +85,8 @@ test("L3: version 1: the same by its own files", () => {
   assert.deepEqual(values({}, V2), []);
 });
 
-test("L3: what no group holds here is named with its value; CPU time and file size need none", () => {
-  assert.deepEqual(missingLimits({ ...ALL, cpu_s: 1, cpu_total_s: 9, fsize: 1 }, BARE), [
+test("L3: what no group holds here is named with its value; disk, CPU time and file size need none", () => {
+  assert.deepEqual(missingLimits({ ...ALL, disk: 1, cpu_s: 1, cpu_total_s: 9, fsize: 1 }, BARE), [
     "memory 64 MiB: no control group for it here",
     "pids 40: no control group for it here",
     "cpus 0.5: no control group for it here",

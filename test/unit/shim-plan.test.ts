@@ -24,6 +24,7 @@ const JOB: ShimJob = {
   timeout_ms: 1,
   grace_ms: 0,
   limits: {},
+  writes_in: "/d",
   launch: { steps: [], wrap: [], writes: [], missing: [] },
   bus: { socket: "/s", shim_token: "x" },
 };
@@ -83,6 +84,7 @@ const MEASURED: Measured = {
   cpu_ms: 2,
   group: {},
   killed: [],
+  disk: undefined,
   limits_missing: ["x"],
 };
 const LOG = { bytes: 1, dropped: 2, tail: "t" };

@@ -94,6 +94,11 @@ export function limitsMissing(task: Task): string[] {
   return [...new Set(all)];
 }
 
+/** What met a limit in an attempt, also where the attempt went on: `agent: memory 1 GiB for all together: ...`. */
+export function limitHits({ procs = [] }: Pick<AttemptRecord, "procs">): string[] {
+  return procs.flatMap(({ name, ended }) => (ended?.limit_hits ?? []).map((hit) => `${name}: ${hit}`));
+}
+
 function failedAttempts(task: Task): Partial<Record<Cause, number>> {
   const counts: Partial<Record<Cause, number>> = {};
   for (const { result } of task.attempts) if (isCause(result)) counts[result] = (counts[result] ?? 0) + 1;
@@ -129,6 +134,7 @@ function taskReport(task: Task, files: FileChange[], now: number) {
       base: one.base,
       evidence: one.evidence?.summary ?? null,
       inputs_changed: one.inputs_changed ?? [],
+      limit_hits: limitHits(one),
       verdicts: one.verdicts.map(({ check, tier, verdict, exit, duration_ms }) => ({
         check,
         tier,
@@ -175,6 +181,12 @@ export function reportMarkdown(report: Report): string {
   if (open.length > 0) lines.push("", "## Not merged", ...open.flatMap(openTask));
   const failed = report.tasks.filter((task) => Object.keys(task.failed_attempts).length > 0);
   if (failed.length > 0) lines.push("", "## Failed attempts", ...failed.flatMap(failedList));
+  const met = report.tasks.flatMap(({ task, attempts }) =>
+    attempts.flatMap(({ attempt, limit_hits }) =>
+      limit_hits.map((hit) => `- \`${task}\` #${attempt}: ${cell(hit)}`),
+    ),
+  );
+  if (met.length > 0) lines.push("", "## Limits met", "", ...met);
   const changed = report.tasks.filter((task) => task.files.length + task.out_of_scope.length > 0);
   if (changed.length > 0) lines.push("", "## Files", ...changed.flatMap(fileList));
   return `${lines.join("\n")}\n`;

@@ -1,11 +1,12 @@
 // One task on one screen: all that a person needs to decide about it. Pure.
 
+import { limitsLine } from "../../../schemas/limit-words.ts";
 import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts";
 import { adviceFor } from "./advice.ts";
 import { type Palette, paintState } from "./palette.ts";
-import { limitsMissing } from "./report.ts";
+import { limitHits, limitsMissing } from "./report.ts";
 import { doubtNote, rowOf, timeOf } from "./row.ts";
-import { bytes, clockTime, duration, millis, plural } from "./time.ts";
+import { clockTime, duration, millis, plural } from "./time.ts";
 import { cut, harmless, oneLine, wrap } from "./width.ts";
 
 /** Lines of a log's end that are shown. */
@@ -38,6 +39,7 @@ function section(title: string, p: Palette): string[] {
 
 function specLines(task: Task, run: Run, p: Palette, width: number): string[] {
   const { spec } = task;
+  const limits = limitsLine(spec.limits);
   const list = (values: readonly string[]) => values.map(oneLine).join(", ");
   const rows: [string, string][] = [
     ["goal", oneLine(spec.goal)],
@@ -53,7 +55,7 @@ function specLines(task: Task, run: Run, p: Palette, width: number): string[] {
     ["acceptance", list(spec.acceptance.map((a) => a.run ?? a.text ?? ""))],
     [
       "limits",
-      `${duration(spec.timeout_s * 1000)}, ${plural(spec.retries, "retry", "retries")}${spec.limits.memory ? `, ${bytes(spec.limits.memory)}` : ""}`,
+      `${duration(spec.timeout_s * 1000)}, ${plural(spec.retries, "retry", "retries")}${limits === "" ? "" : `, ${limits}`}`,
     ],
     ["not in force", list(limitsMissing(task))],
     [
@@ -93,6 +95,8 @@ function oneAttempt(attempt: AttemptRecord, now: number, p: Palette, width: numb
   const lines = [
     `  #${attempt.attempt}  ${clockTime(millis(attempt.started))}  ${took}  ${result === "passed" ? p.green(result) : result}${changed}`,
   ];
+  for (const hit of limitHits(attempt))
+    lines.push(...wrap(oneLine(hit), width - 6, VALUE_LINES).map((line) => p.yellow(`      ${line}`)));
   for (const verdict of attempt.verdicts) lines.push(cut(verdictLine(verdict, snapshot?.tree, p), width));
   if (attempt.evidence) lines.push(`      ${cut(oneLine(attempt.evidence.summary), width - 6)}`);
   if (attempt.inputs_changed && attempt.inputs_changed.length > 0) {
