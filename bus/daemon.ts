@@ -14,7 +14,6 @@ import { BusbarError } from "../schemas/errors.ts";
 import type { JournalRecord } from "../schemas/events.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { taskKey } from "../schemas/ids.ts";
-import type { LimitFacts } from "../schemas/limit-plan.ts";
 import { MAX_BLOB_BYTES } from "../schemas/limits.ts";
 import type { Ping } from "../schemas/methods.ts";
 import type { Clock, Log } from "../schemas/ports.ts";
@@ -80,9 +79,7 @@ export interface DaemonParts<S extends DaemonStore> {
 export interface ChangeMethods {
   handlers: Handlers;
   /** The registered scheduler, for `ping`. */
-  worker(): string | null;
-  /** What its host can hold processes to. */
-  limits(): LimitFacts | undefined;
+  worker(): Pick<Ping, "worker" | "limits" | "sandbox">;
   /** Cancels every attempt that runs. */
   cancelRunning(by: string): Promise<void>;
   /** Called before the store is closed. */
@@ -297,7 +294,6 @@ class Life<S extends DaemonStore> implements Daemon {
 
   #facts(): Omit<Ping, "live_tasks" | "degraded" | "former"> {
     const { paths, version, clock } = this.#parts;
-    const limits = this.#methods?.limits();
     return {
       name: "busbar",
       version,
@@ -306,8 +302,7 @@ class Life<S extends DaemonStore> implements Daemon {
       uptime_ms: Math.round(clock.monotonic() - this.#started),
       repo: paths.common,
       state_dir: paths.state,
-      worker: this.#methods?.worker() ?? null,
-      ...(limits && { limits }),
+      ...(this.#methods?.worker() ?? { worker: null }),
     };
   }
 

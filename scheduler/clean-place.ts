@@ -34,7 +34,8 @@ export interface CleanPlace {
   tree: string;
   /** Protected paths that the commit had changed; they stand as in the base. */
   restored: string[];
-  submodules: boolean;
+  /** Object stores that its submodules borrow from. */
+  submodules: string[];
   /** Removes the place. Nothing in it is kept. */
   remove(): Promise<void>;
 }
@@ -64,7 +65,7 @@ export async function makeCleanPlace(order: CleanPlaceOrder): Promise<CleanPlace
     await giveIndex(index, gitDir);
     const submodules = await placeSubmodules(control, commit, work, join(dir, "sub"));
     await verifyPlace(control, work, commit);
-    return { dir, work, tree, restored, submodules: submodules.length > 0, remove };
+    return { dir, work, tree, restored, submodules: submodules.map(({ objectDir }) => objectDir), remove };
   } catch (error) {
     await remove();
     throw error;

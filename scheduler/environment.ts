@@ -135,7 +135,7 @@ function base(input: EnvironmentInput): Record<string, string> {
   }
   return {
     ...kept,
-    PATH: reducedPath(input),
+    PATH: programDirs(input).join(delimiter),
     LANG: locale,
     LC_ALL: locale,
     SHELL: "/bin/sh",
@@ -164,10 +164,13 @@ function utf8Locale(host: HostEnv): string {
 
 const STANDARD_PATH = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-function reducedPath(input: EnvironmentInput): string {
+/** The directories of PATH, as agents and checks get it. */
+export function programDirs(
+  input: Pick<EnvironmentInput, "host" | "binFirst" | "binLast" | "notBelow">,
+): string[] {
   const own = (input.host.PATH ?? "").split(delimiter).filter((entry) => keepsEntry(entry, input.notBelow));
   const entries = [...input.binFirst, ...own, ...input.binLast, ...STANDARD_PATH];
-  return [...new Set(entries)].join(delimiter);
+  return [...new Set(entries)];
 }
 
 function keepsEntry(entry: string, notBelow: readonly string[]): boolean {

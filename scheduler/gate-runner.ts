@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { compilePathSet } from "../schemas/globs.ts";
 import type { Evidence, Run, Task, Verdict } from "../schemas/task.ts";
+import { confined } from "./confine.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
 import { jobBase, randomHex } from "./edges.ts";
 import type { SecretValues } from "./environment.ts";
@@ -113,6 +114,7 @@ async function onePass(kit: Kit, order: GateOrder): Promise<PassResult> {
       dir,
       homes,
       port: lease.port,
+      submodules: place.submodules,
     };
     const result = await inPlace(kit, order, { at, tree: place.tree }, () =>
       kit.places.renew({ ...place, dir }),
@@ -178,11 +180,11 @@ export function setupOf(steps: readonly { run: string }[], timeout_s: number): P
 /** One command under a shim; its verdict is recorded. */
 export async function runCheck(
   kit: Kit,
-  order: Pick<GateOrder, "attempt" | "task" | "tree" | "as" | "signal">,
+  order: Pick<GateOrder, "attempt" | "task" | "run" | "tree" | "as" | "signal">,
   place: JobPlace,
   check: PlannedCheck,
 ): Promise<PassResult> {
-  const { attempt, task, tree } = order;
+  const { attempt, task, run, tree } = order;
   const logDir = join(attempt.dir, "checks");
   await clearWay(logDir, "directory");
   makePrivateDir(logDir);
@@ -196,7 +198,8 @@ export async function runCheck(
     const said = errorEvidence(`starting ${check.name}`, error);
     return { kind: "trouble", trouble: "fact", verdict: "infra", check: check.name, evidence: said };
   }
-  const job = checkJob(jobBase(kit), place, { ...check, n, logDir }, { specs, sources });
+  const open = checkJob(jobBase(kit), place, { ...check, n, logDir }, { specs, sources });
+  const job = confined(kit, run, check.tier === "setup" ? "setup" : "check", open, place);
   const before = await lookAtMachine(kit.stateDir);
   const ended = await explained(kit.stateDir, before, await kit.processes.run(job, order.signal));
   order.signal.throwIfAborted();

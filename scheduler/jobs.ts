@@ -49,6 +49,8 @@ export interface JobPlace {
   dir: string;
   homes: Homes;
   port: number;
+  /** Object stores that its submodules borrow from. */
+  submodules: readonly string[];
 }
 
 /** What an agent's environment is made of, in order. Throws NO_SUCH_PROFILE. */
@@ -198,6 +200,19 @@ function agentProfile(spec: TaskSpec, config: Config): { argv: string[]; env: En
   return { argv, env: profile.env };
 }
 
+/** What PATH is made of beside the host's own and busbar's. */
+export function pathOf({
+  node,
+  repo,
+  stateDir,
+  topLevel,
+}: Pick<JobBase, "node" | "repo" | "stateDir" | "topLevel">): { binLast: string[]; notBelow: string[] } {
+  return {
+    binLast: [dirname(node)],
+    notBelow: [repo, stateDir, ...(topLevel === null ? [] : [topLevel])],
+  };
+}
+
 function environment(
   base: JobBase,
   place: JobPlace,
@@ -208,8 +223,7 @@ function environment(
   return environmentOf({
     host: base.host,
     homes: place.homes,
-    binLast: [dirname(base.node)],
-    notBelow: [base.repo, base.stateDir, ...(base.topLevel === null ? [] : [base.topLevel])],
+    ...pathOf(base),
     ceiling: place.dir,
     port: place.port,
     facts: {

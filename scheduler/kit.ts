@@ -13,6 +13,7 @@ import type { Machine } from "./machine.ts";
 import type { Mirror } from "./mirror.ts";
 import type { PlacePool } from "./place-pool.ts";
 import type { PortPool } from "./port-pool.ts";
+import type { SandboxHost } from "./sandbox-host.ts";
 import type { SecretSources } from "./secret-sources.ts";
 import type { SetupCache } from "./setup-cache.ts";
 import type { Usage } from "./usage.ts";
@@ -79,6 +80,10 @@ export interface Kit {
   places: PlacePool;
   /** What processes can be held to here. */
   limitHost: LimitHost;
+  /** Whether agents and checks can be shut in. */
+  sandbox: SandboxHost;
+  /** The person's home directory. */
+  home: string;
   machine: Machine;
   usage: Usage;
   /** Node and the shim's program, for `busbar-call`. */

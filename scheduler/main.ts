@@ -8,7 +8,7 @@
 //
 // Exit codes: 0 ended as asked, 1 an error at the start, 3 another scheduler works here.
 
-import { hostname } from "node:os";
+import { homedir, hostname } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { type BusClient, connectBus } from "../bus/client/client.ts";
@@ -17,7 +17,7 @@ import { findBus, readToken } from "../bus/client/find.ts";
 import { startFailure } from "../bus/client/last-words.ts";
 import { makeSchedulerDir, removeSchedulerFile, writeSchedulerFile } from "../bus/client/running.ts";
 import { BusSession } from "../bus/client/session.ts";
-import { probeRepository } from "../bus/git/probe.ts";
+import { probeRepository, type RepoFacts } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { type AttemptRef, idFault } from "../schemas/ids.ts";
@@ -25,6 +25,7 @@ import { inForceLine } from "../schemas/limit-plan.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { WorkerAnswer } from "../schemas/methods.ts";
 import { type Log, systemClock } from "../schemas/ports.ts";
+import { sandboxOf } from "./confine.ts";
 import { openControl } from "./control.ts";
 import { housekeeper } from "./gc.ts";
 import { runGc } from "./gc-program.ts";
@@ -40,6 +41,7 @@ import { Mirror } from "./mirror.ts";
 import { placePool } from "./place-pool.ts";
 import { portPool } from "./port-pool.ts";
 import { ShimProcesses } from "./processes.ts";
+import type { SandboxHost } from "./sandbox-host.ts";
 import { SecretSources } from "./secret-sources.ts";
 import { whileAway } from "./settle.ts";
 import { SetupCache } from "./setup-cache.ts";
@@ -101,7 +103,9 @@ class Scheduler {
   #engine: Engine | undefined;
   #kit: Kit | undefined;
   #limits: LimitHost | undefined;
-  #socket = "";
+  #sandbox: SandboxHost | undefined;
+  #facts: Promise<RepoFacts> | undefined;
+  #endpoint: Awaited<ReturnType<typeof findBus>>["endpoint"] = null;
   #stateDir: string | undefined;
   /** As the bus says it before anybody has registered. */
   #probed = "";
@@ -141,7 +145,7 @@ class Scheduler {
     const { endpoint } = await findBus(this.#args.repo);
     if (!endpoint) throw new BusbarError("BUS_AWAY", `no bus runs for ${this.#args.repo}`);
     this.#log ??= fileLog(endpoint.state_dir);
-    this.#socket = endpoint.socket;
+    this.#endpoint = endpoint;
     // Whoever sees us registered takes us for started.
     makeSchedulerDir(endpoint.state_dir);
     this.#probed = endpoint.state_dir;
@@ -156,6 +160,7 @@ class Scheduler {
   async #register(client: BusClient): Promise<void> {
     this.#limits ??= probeLimits(process.env, this.#probed);
     const limits = this.#limits;
+    this.#sandbox ??= await this.#probeSandbox();
     faultPoint("scheduler.start.before-register");
     const answer = await client.call("register_worker", {
       worker: this.#worker,
@@ -164,6 +169,7 @@ class Scheduler {
       start_time: startTime(process.pid) ?? "",
       slots: Math.min(this.#machine.cores * WORKERS_PER_CORE, MAX_WORKERS),
       limits: limits.facts,
+      sandbox: this.#sandbox.facts,
     });
     this.#stateDir = answer.state_dir;
     // Whoever finds the bus dead finds us by it.
@@ -182,9 +188,29 @@ class Scheduler {
     setImmediate(() => void engine.connected());
   }
 
+  #repository(): Promise<RepoFacts> {
+    this.#facts ??= probeRepository(this.#args.repo);
+    return this.#facts;
+  }
+
+  async #probeSandbox(): Promise<SandboxHost> {
+    const { commonDir: repo, topLevel } = await this.#repository();
+    const { state_dir: stateDir = "", runtime_dir: runtimeDir = "" } = this.#endpoint ?? {};
+    const { node } = this.#args.shim;
+    return await sandboxOf({
+      repo,
+      topLevel,
+      stateDir,
+      runtimeDir,
+      node,
+      home: homedir(),
+      host: process.env,
+    });
+  }
+
   async #build(answer: WorkerAnswer, limitHost: LimitHost): Promise<Engine> {
     const log = this.#log ?? fileLog(answer.state_dir);
-    const facts = await probeRepository(this.#args.repo);
+    const facts = await this.#repository();
     const { shim } = this.#args;
     const clock = systemClock;
     const graceMs = answer.config.kill_grace_ms;
@@ -217,7 +243,7 @@ class Scheduler {
       repo: facts.commonDir,
       stateDir: answer.state_dir,
       runtimeDir: answer.runtime_dir,
-      socket: this.#socket,
+      socket: this.#endpoint?.socket ?? "",
       worker: this.#worker,
       env: process.env,
       clock,
@@ -229,6 +255,8 @@ class Scheduler {
       secrets: new SecretSources({ host: process.env, cwd: facts.topLevel ?? facts.commonDir, clock }),
       places: placePool(control, answer.state_dir, this.#machine.cores, log),
       limitHost,
+      sandbox: this.#sandbox ?? (await this.#probeSandbox()),
+      home: homedir(),
       machine: this.#machine,
       usage: new Usage(clock, log),
       shim,
@@ -252,6 +280,7 @@ class Scheduler {
       runs: answer.runs.length,
       limits: inForceLine(limitHost.facts),
       lacking: groups.notes,
+      sandbox: kit.sandbox.facts,
     });
     return this.#engine;
   }

@@ -3,6 +3,7 @@
 
 import { inForceLine, type LimitFacts, missingLimits } from "../schemas/limit-plan.ts";
 import type { Limits } from "../schemas/limit-spec.ts";
+import type { SandboxInForce } from "../schemas/sandbox.ts";
 import type { Task } from "../schemas/task.ts";
 import type { MachineFacts } from "./machine.ts";
 import type { UsageSample } from "./usage.ts";
@@ -21,6 +22,8 @@ export interface RunMetadata {
   limits: Limits & { timeout_s: number };
   /** Of these, what nothing here holds, each with the reason. */
   limits_not_enforced: string[];
+  /** What the agent is shut in, or why it is not. */
+  sandbox: SandboxInForce;
   /** What holds processes on this host, on one line. */
   limits_by: string;
   /** What stands between the agent and the host. */
@@ -34,10 +37,11 @@ export function metadataOf(
     task: Task;
     limits: Limits;
     facts: LimitFacts;
+    sandbox: SandboxInForce;
     usage: UsageSample | undefined;
   },
 ): RunMetadata {
-  const { task, limits, facts: host, usage, ...rest } = facts;
+  const { task, limits, facts: host, sandbox, usage, ...rest } = facts;
   const { agent, timeout_s } = task.spec;
   return {
     v: 1,
@@ -46,9 +50,10 @@ export function metadataOf(
     ...rest,
     agent: { use: agent.use, model: agent.model ?? null, args: agent.args },
     limits: { ...limits, timeout_s },
+    sandbox,
     limits_not_enforced: missingLimits(limits, host),
     limits_by: inForceLine(host),
-    protection: `own repository, own directories, reduced environment, own session, ${host.groups.kill ? "control group" : "no control group"}; no sandbox`,
+    protection: `own repository, own directories, reduced environment, own session, ${host.groups.kill ? "control group" : "no control group"}; ${sandbox.shut ? "sandbox" : "no sandbox"}`,
     scheduler: usage ?? null,
   };
 }

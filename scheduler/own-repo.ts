@@ -83,7 +83,12 @@ export function ownConfig(repo: Pick<OwnRepo, "objectFormat" | "sparse">): strin
 
 /** The text of objects/info/alternates for a repository that borrows from the git directory `from`. */
 export function alternatesFile(from: string): string {
-  return alternatesOf(join(from, "objects")).map(quoteLine).join("");
+  return objectStores(from).map(quoteLine).join("");
+}
+
+/** The object stores that a repository with this git directory reads from. */
+export function objectStores(gitDir: string): string[] {
+  return alternatesOf(join(gitDir, "objects"));
 }
 
 /** An object store and those that it borrows from, absolute: git follows relative ones at the first level only. */

@@ -94,7 +94,7 @@ export class PlacePool {
   async take(order: CleanPlaceOrder): Promise<CleanPlace> {
     this.#startTimer();
     const place = (await this.#reuse(order)) ?? (await makeCleanPlace(order));
-    if (!place.submodules) this.#seals.set(order.dir, this.#sealOf(order.dir));
+    if (place.submodules.length === 0) this.#seals.set(order.dir, this.#sealOf(order.dir));
     return place;
   }
 
@@ -222,7 +222,7 @@ export class PlacePool {
     writeOwnRepo({ gitDir, objectFormat, from: repo, commit, excludes: userExcludes(repo) });
     await giveIndex(index, gitDir);
     await verifyPlace(control, work, commit);
-    return { dir, work, tree, restored, submodules: false, remove: () => removeAll(dir) };
+    return { dir, work, tree, restored, submodules: [], remove: () => removeAll(dir) };
   }
 
   #sealOf(dir: string): Seal {

@@ -9,8 +9,10 @@ import { join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
 import type { ShimJob } from "../schemas/job.ts";
 import { stricter } from "../schemas/limit-plan.ts";
+import { sandboxInForce, sandboxWish } from "../schemas/sandbox.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import { heldByPause, redOnBase } from "./bases.ts";
+import { confined, programFiles } from "./confine.ts";
 import { contextOf, repositoryFacts } from "./context.ts";
 import { type Control, controlGit } from "./control.ts";
 import { FILES, makeHomes, writeCallProgram } from "./dirs.ts";
@@ -73,10 +75,13 @@ export async function prepare(
     dir: attempt.dir,
     homes,
     port,
+    submodules: workspace.submodules.map(({ objectDir }) => objectDir),
   };
   const job = await step("preparing the agent", async () => {
     const sources = await kit.secrets.read(agentEnvSpecs(kit, task.spec), signal);
-    return agentJob(jobBase(kit), { ...place, bin }, task.spec, sources);
+    const open = agentJob(jobBase(kit), { ...place, bin }, task.spec, sources);
+    const told = [FILES.context, FILES.prompt].map((name) => join(attempt.dir, name));
+    return confined(kit, run, "agent", open, place, [bin, ...told, ...programFiles(kit.shim)]);
   });
   await step("running the set-up", () => setUp(kit, attempt, task, run, place, workspace));
   return { workspace, job };
@@ -129,6 +134,7 @@ async function writeFiles(kit: Kit, attempt: Attempt, task: Task, run: Run, port
     versions: kit.versions,
     limits: stricter(task.spec.limits, kit.config.limits),
     facts: kit.limitHost.facts,
+    sandbox: sandboxInForce(sandboxWish(run.spec.sandbox, kit.config.sandbox), kit.sandbox.facts),
     port,
     usage: kit.usage.newest,
   });
@@ -156,7 +162,7 @@ async function setUp(
   const tree = (await controlGit(kit.control, ["rev-parse", `${base}^{tree}`])).stdout.trim();
   const steps = async () => {
     for (const check of setupOf(gate.setup, task.spec.timeout_s)) {
-      const order = { attempt, task, tree, signal };
+      const order = { attempt, task, run, tree, signal };
       const result = await setUpUnlessHeld(kit, attempt, run, () => runCheck(kit, order, place, check));
       if (result.kind === "pass") continue;
       const { summary, log } = result.evidence;

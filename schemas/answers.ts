@@ -3,6 +3,7 @@
 import type { Config } from "./config.ts";
 import type { EventNotice, GivenUp } from "./events.ts";
 import type { LimitFacts } from "./limit-plan.ts";
+import type { SandboxFacts } from "./sandbox.ts";
 import type { Run, RunStatus, Task } from "./task.ts";
 
 export const ROLES = ["person", "scheduler", "shim", "agent"] as const;
@@ -57,6 +58,8 @@ export interface Ping {
   worker: string | null;
   /** What that scheduler can hold processes to. */
   limits?: LimitFacts;
+  /** What the registered scheduler can shut agents in; absent without one. */
+  sandbox?: SandboxFacts;
   live_tasks: number;
   /** Why nothing can be changed at present, e.g. "state cannot be written: ENOSPC". */
   degraded?: string;

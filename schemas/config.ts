@@ -13,6 +13,7 @@ import {
   MIN_LEASE_S,
 } from "./limits.ts";
 import { LimitsInput } from "./plan/limits-input.ts";
+import { SandboxSaid } from "./sandbox.ts";
 import { EnvSpec, NO_ENV } from "./task.ts";
 
 export const Config = z
@@ -69,6 +70,9 @@ export const Config = z
       ),
     env: EnvSpec.default(NO_ENV).describe("For every agent and check, beside the plan's own"),
     limits: Limits.default({}),
+    sandbox: SandboxSaid.exactOptional().describe(
+      "As in a plan; of what the two say the stricter counts, and the paths of both",
+    ),
     agents: z
       .record(
         z.string(),

@@ -288,6 +288,11 @@ export const ERRORS = {
     retryable: false,
     help: "`busctl doctor` says what this host can hold, and the cure; or leave `strict` out.",
   },
+  SANDBOX_UNAVAILABLE: {
+    rpc: 1506,
+    retryable: false,
+    help: "Make sandboxes possible on this host (`busctl up` says what is missing), or say `sandbox: auto`.",
+  },
 } as const satisfies Record<string, Entry>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -211,6 +211,7 @@ export const FAULT_POINTS = [
   "scheduler.remove.before-second-try",
   "scheduler.remover.before-start",
   "scheduler.room.before-remove-file",
+  "scheduler.sandbox.before-try",
   "scheduler.secrets.before-command",
   "scheduler.secrets.before-end-group",
   "scheduler.setup.before-make-entry",

@@ -157,6 +157,13 @@ export const METHODS = {
       start_time: z.string().max(80),
       slots: z.int().positive(),
       limits: LimitFacts.exactOptional(),
+      sandbox: z
+        .strictObject({
+          works: z.boolean(),
+          said: z.string().max(500),
+          cure: z.string().max(500).exactOptional(),
+        })
+        .exactOptional(),
     }),
   }),
   claim: method<ClaimAnswer>()({

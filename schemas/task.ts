@@ -6,6 +6,7 @@ import { idFault, showId } from "./ids.ts";
 import { Limits } from "./limit-spec.ts";
 import { MAX_TASKS_PER_RUN, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "./limits.ts";
 import { pathFault, placeFault } from "./repo-path.ts";
+import { SandboxSaid } from "./sandbox.ts";
 
 export const Id = z.string().superRefine((value, ctx) => {
   const fault = idFault(value);
@@ -147,7 +148,8 @@ export const RunSpec = z.strictObject({
   serial: z.array(z.string()).default([]),
   /** Globs of files read-only to every task that does not declare `changes_contracts`. */
   contracts: z.array(z.string()).default([]),
-  sandbox: z.enum(["auto", "required", "off"]).default("auto"),
+  /** Absent: what the host says, else the default. */
+  sandbox: SandboxSaid.exactOptional(),
   tasks: z.array(TaskSpec).min(1).max(MAX_TASKS_PER_RUN),
 });
 export type RunSpec = z.infer<typeof RunSpec>;
@@ -325,7 +327,7 @@ export interface ProcRecord {
   start_time: string;
   ended?: Pick<
     import("./job.ts").Outcome,
-    "reason" | "exit" | "signal" | "started" | "ended" | "peak_rss" | "cpu_ms"
+    "reason" | "exit" | "signal" | "started" | "ended" | "peak_rss" | "cpu_ms" | "sandbox"
   > & {
     /** What met a limit, also where the process itself went on: `node (pid 812), 96 MiB, killed at ...`. */
     limit_hits?: string[];

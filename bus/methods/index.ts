@@ -1,7 +1,7 @@
 // The handlers that change state, put together; those that only read stand in reads.ts.
 
 import type { AnyEvent } from "../../schemas/events.ts";
-import type { LimitFacts } from "../../schemas/limit-plan.ts";
+import type { Ping } from "../../schemas/methods.ts";
 import type { Handlers } from "../dispatch.ts";
 import { cancelTask } from "../state/decide-person.ts";
 import type { Store } from "../state/store.ts";
@@ -17,8 +17,7 @@ import { Workers } from "./workers.ts";
 export interface Methods {
   handlers: Handlers;
   /** Name of the registered scheduler. */
-  worker(): string | null;
-  limits(): LimitFacts | undefined;
+  worker(): Pick<Ping, "worker" | "limits" | "sandbox">;
   /** Cancels every running attempt; its shim is told. */
   cancelRunning(by: string): Promise<void>;
   /** Ends the timers of leases, retries and checkpoints; call before the store is closed. */
@@ -63,8 +62,7 @@ export function makeMethods(
   };
   return {
     handlers,
-    worker: () => workers.current,
-    limits: () => workers.limits,
+    worker: () => workers.facts,
     cancelRunning: (by) => cancelRunning(parts.store, by),
     stop: () => timers.stop(),
   };

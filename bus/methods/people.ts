@@ -5,6 +5,7 @@ import { BusbarError } from "../../schemas/errors.ts";
 import { showId } from "../../schemas/ids.ts";
 import { mustHold, stricter } from "../../schemas/limit-plan.ts";
 import type { Result } from "../../schemas/methods.ts";
+import { sandboxWish } from "../../schemas/sandbox.ts";
 import { type RunSpec, type TaskSpec, TIERS } from "../../schemas/task.ts";
 import type { Handlers } from "../dispatch.ts";
 import { approve, cancelTask, grantFiles, reject, retryTask } from "../state/decide-person.ts";
@@ -24,6 +25,7 @@ export function peopleHandlers(deps: Deps): Handlers {
         if (!answer.attached) {
           mustKnowAgents(p.spec.tasks, deps.config);
           mustBeHeld(p.spec, deps);
+          mustHaveSandbox(p.spec, deps);
         }
         return answer;
       });
@@ -79,6 +81,16 @@ function mustBeHeld({ tasks, gate }: Pick<RunSpec, "tasks" | "gate">, { config, 
   const checks = gate === "none" ? [] : TIERS.flatMap((tier) => gate[tier]);
   for (const { name, limits } of checks)
     mustHold(stricter(limits, config.limits), facts, `check ${showId(name)}`);
+}
+
+/** Asked before the run is there; what is lost later the scheduler finds at every start of a process. */
+function mustHaveSandbox(spec: RunSpec, { config, workers }: Pick<Deps, "config" | "workers">): void {
+  const { mode } = sandboxWish(spec.sandbox, config.sandbox);
+  const facts = workers.sandbox;
+  if (mode !== "required" || facts === undefined || facts.works) return;
+  throw new BusbarError("SANDBOX_UNAVAILABLE", `a sandbox is required, and ${facts.said}`, {
+    ...(facts.cure === undefined ? {} : { help: facts.cure }),
+  });
 }
 
 function getRun(store: Store, id: string): Result<"get_run"> {

@@ -4,13 +4,14 @@
 import { BusbarError } from "../../schemas/errors.ts";
 import { showId } from "../../schemas/ids.ts";
 import type { LimitFacts } from "../../schemas/limit-plan.ts";
-import type { Parsed } from "../../schemas/methods.ts";
+import type { Parsed, Ping } from "../../schemas/methods.ts";
 import type { Log } from "../../schemas/ports.ts";
+import type { SandboxFacts } from "../../schemas/sandbox.ts";
 import type { Store } from "../state/store.ts";
 import type { CallContext, Peer } from "../state/view.ts";
 
 export class Workers {
-  #live: { worker: string; pid: number; peer: Peer; limits: LimitFacts | undefined } | undefined;
+  #live: { worker: string; pid: number; peer: Peer; limits?: LimitFacts; sandbox?: SandboxFacts } | undefined;
 
   constructor(
     private readonly store: Pick<Store, "change">,
@@ -22,9 +23,20 @@ export class Workers {
     return this.#live?.worker ?? null;
   }
 
+  /** For `ping`. */
+  get facts(): Pick<Ping, "worker" | "limits" | "sandbox"> {
+    const { limits, sandbox } = this;
+    return { worker: this.current, ...(limits && { limits }), ...(sandbox && { sandbox }) };
+  }
+
   /** What its host can hold processes to; undefined while nobody has said. */
   get limits(): LimitFacts | undefined {
     return this.#live?.limits;
+  }
+
+  /** What it can shut agents in, as it said. */
+  get sandbox(): SandboxFacts | undefined {
+    return this.#live?.sandbox;
   }
 
   /** Throws WORKER_EXISTS while another connection holds the place. */
@@ -41,7 +53,14 @@ export class Workers {
       );
     }
     if (live?.worker === p.worker) return;
-    const mine = { worker: p.worker, pid: p.pid, peer: ctx.peer, limits: p.limits };
+    const { limits, sandbox } = p;
+    const mine = {
+      worker: p.worker,
+      pid: p.pid,
+      peer: ctx.peer,
+      ...(limits && { limits }),
+      ...(sandbox && { sandbox }),
+    };
     this.#live = mine;
     if (!live) ctx.peer.onClose(() => this.#gone(ctx.peer));
     const { worker, host, slots, pid } = p;

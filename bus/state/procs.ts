@@ -28,11 +28,22 @@ export function addProc(procs: readonly ProcRecord[] = [], p: Registered): ProcR
 
 export function addOutcome(procs: readonly ProcRecord[] = [], o: Outcome): ProcRecord[] {
   if (hasOutcome(procs, o)) return [...procs];
-  const { reason, exit, signal, started, ended, peak_rss, cpu_ms, limits_missing, limit_hits } = o;
+  const { reason, exit, signal, started, ended, peak_rss, cpu_ms, limits_missing, limit_hits, sandbox } = o;
   // Journals of earlier versions hold outcomes as they were sent, unchecked.
   const missing = limits_missing?.length > 0 ? { limits_missing } : {};
   const hits = limit_hits === undefined ? {} : { limit_hits };
-  const facts = { reason, exit, signal, started, ended, peak_rss, cpu_ms, ...missing, ...hits };
+  const facts = {
+    reason,
+    exit,
+    signal,
+    started,
+    ended,
+    peak_rss,
+    cpu_ms,
+    ...missing,
+    ...hits,
+    ...(sandbox && { sandbox }),
+  };
   const open = procs.findLastIndex((q) => q.kind === o.kind && q.name === o.name && !q.ended);
   if (open < 0) {
     return [...procs, { kind: o.kind, name: o.name, pid: 0, start_time: "", ended: facts }].slice(-MAX_PROCS);

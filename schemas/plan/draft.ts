@@ -1,6 +1,7 @@
 // A plan that was read: normalised where it can be, with the places of everything, before the repository is asked.
 
 import { BusbarError } from "../errors.ts";
+import type { SandboxSaid } from "../sandbox.ts";
 import type { Gate, RunSpec, TaskSpec } from "../task.ts";
 import type { Place } from "./nodes.ts";
 
@@ -38,7 +39,7 @@ export interface PlanDraft {
   copy?: string[];
   serial: string[];
   contracts: string[];
-  sandbox: RunSpec["sandbox"];
+  sandbox?: SandboxSaid;
   /** Where the agent of tasks without one of their own is chosen. */
   agentAt: Place;
   /** The tasks that could be read. */
@@ -85,7 +86,7 @@ export function toRunSpec(draft: PlanDraft, resolved: Resolved): RunSpec {
     ...(draft.may_hold_secrets ? { may_hold_secrets: draft.may_hold_secrets } : {}),
     serial: draft.serial,
     contracts: draft.contracts,
-    sandbox: draft.sandbox,
+    ...(draft.sandbox === undefined ? {} : { sandbox: draft.sandbox }),
     tasks: draft.tasks.map((task) => task.spec),
   };
 }

@@ -6,6 +6,7 @@ import { z } from "zod";
 import { idFault } from "../ids.ts";
 import { MAX_WORKERS } from "../limits.ts";
 import { pathFault } from "../repo-path.ts";
+import { NETWORKS, SANDBOX_MODES, SandboxTerms } from "../sandbox.ts";
 import { EnvSpec } from "../task.ts";
 import { LimitsInput } from "./limits-input.ts";
 import { checked, Duration } from "./quantities.ts";
@@ -202,9 +203,18 @@ export const PlanHead = z.strictObject({
     .describe("Whose snapshots a task may read: its dependencies' (default) or all of the run"),
   agent: Agent.optional(),
   sandbox: z
-    .enum(["auto", "required", "off"])
+    .union([
+      z.enum(SANDBOX_MODES),
+      SandboxTerms.extend({
+        // Read, so that the refusal says what there is.
+        network: z
+          .enum([...NETWORKS, "gateway"])
+          .optional()
+          .describe("Network of agents: full (default) or none"),
+      }),
+    ])
     .optional()
-    .describe("Whether agents are shut in; none is in this version"),
+    .describe("Whether agents and checks are shut in: auto, required or off, or a mapping that says more"),
   budget: z
     .strictObject({
       tokens: Count.optional().describe("Tokens of the whole run, e.g. 5M"),

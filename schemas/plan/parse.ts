@@ -12,6 +12,7 @@
 
 import { idFault, showId } from "../ids.ts";
 import { MAX_ID_CHARS, MAX_PLAN_BYTES, MAX_TASKS_PER_RUN } from "../limits.ts";
+import type { SandboxSaid } from "../sandbox.ts";
 import type { DraftPart, DraftTask, PlanDraft } from "./draft.ts";
 import { type Include, includesIn, withoutInclude } from "./include.ts";
 import { PlanHead, TaskInput } from "./input.ts";
@@ -191,11 +192,10 @@ function readHead(plan: Tree, problems: Problems): Head {
   const place = (key: string): Place => source.place(entry(node, key)?.at ?? node.at);
   if (read.budget) warnUnenforced(problems, place("budget"), "the budget is");
   if (read.review) warnUnenforced(problems, place("review"), "the plan's rules for review are");
-  if (read.sandbox === "required") {
-    const hint = "`sandbox: auto` takes what there is";
-    problems.error("not_available", place("sandbox"), "sandbox: required is not available in this version", {
-      hint,
-    });
+  if (typeof read.sandbox === "object" && read.sandbox.network === "gateway") {
+    const hint = "write `network: none`, or `full` and bound it from outside";
+    const at = source.place(nodeAt(node, ["sandbox", "network"]).node.at);
+    problems.error("not_available", at, "network: gateway is not available in this version", { hint });
   }
   return { value: read, lost };
 }
@@ -249,7 +249,8 @@ function draftOf(
     ...(head.may_hold_secrets ? { may_hold_secrets: head.may_hold_secrets } : {}),
     serial: head.serial ?? [],
     contracts: head.contracts ?? [],
-    sandbox: head.sandbox ?? "auto",
+    // With a gateway there was an error.
+    ...(head.sandbox === undefined ? {} : { sandbox: head.sandbox as SandboxSaid }),
     agentAt: head.defaults?.agent === undefined ? where("agent") : where("defaults", "agent"),
     tasks: read.flatMap((one) => (one && !("lost" in one) ? [one] : [])),
     parts: read.flatMap((one) => (one && "lost" in one ? [one] : [])),

@@ -28,16 +28,17 @@ test("every method that is not a pure read has a handler here, and no other", as
 test("register_worker: one scheduler at a time; its place is free when its connection closes", async (t) => {
   const b = await bus(t);
   const first = new FakePeer();
-  const words = { worker: "w1", host: "h", pid: 1, start_time: "1", slots: 2 };
+  const sandbox = { works: false, said: "not installed", cure: "install it" };
+  const words = { worker: "w1", host: "h", pid: 1, start_time: "1", slots: 2, sandbox };
   const answer = await b.call("scheduler", "register_worker", words, { peer: first });
   assert.equal(answer.tasks.length, 3);
   assert.deepEqual([answer.state_dir, answer.runtime_dir, answer.seq], ["/state", "/run", b.store.seq]);
   await b.call("scheduler", "register_worker", words, { peer: first });
   const second = b.call("scheduler", "register_worker", { ...words, worker: "w2" }, { peer: new FakePeer() });
   await assert.rejects(second, code("WORKER_EXISTS"));
-  assert.equal(b.methods.worker(), "w1");
+  assert.deepEqual(b.methods.worker(), { worker: "w1", sandbox });
   first.close();
-  assert.equal(b.methods.worker(), null);
+  assert.deepEqual(b.methods.worker(), { worker: null });
   await b.call("scheduler", "register_worker", { ...words, worker: "w2" }, { peer: new FakePeer() });
   const events = (await b.store.query({ limit: 1_000 })).records.map((r) => r.event?.type);
   assert.deepEqual(

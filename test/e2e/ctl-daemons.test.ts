@@ -27,7 +27,7 @@ test("case 62 stale-socket: nothing runs: said within 2 s, exit 3, nothing start
   assert.equal(up.code, 0, up.err);
   const facts = JSON.parse(up.out);
   assert.deepEqual(facts.started, ["bus", "scheduler"]);
-  assert.equal(facts.sandbox, "off");
+  assert.equal(typeof facts.sandbox.works, "boolean");
   assert.equal(statSync(facts.socket).mode & 0o777, 0o600);
   assert.match((await w.busctl(["up"])).out, /already running, pid \d+/);
 

@@ -20,7 +20,9 @@ export function specOf(id: string, more: Partial<TaskSpec> = {}): TaskSpec {
 }
 
 export function runSpecOf(run: string, tasks: TaskSpec[], more: Partial<RunSpec> = {}): RunSpec {
-  const least = { run, repo: "/r/.git", base: OID("a"), base_name: "main", workers: 8, gate: "none", tasks };
+  const base = { base: OID("a"), base_name: "main" };
+  // Agents of tests leave their marks beside the workspace.
+  const least = { run, repo: "/r/.git", ...base, workers: 8, gate: "none", sandbox: "off", tasks };
   return RunSpecSchema.parse({ ...least, ...more });
 }
 

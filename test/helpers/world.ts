@@ -51,7 +51,7 @@ export interface World {
   /** Writes W/agents/<name>.sh and returns the command line that runs it. */
   agent(name: string, script: string): string;
   git(...args: string[]): string;
-  /** Writes a plan file; `gate: none` unless given. Returns its path. */
+  /** Writes a plan file; `gate: none` and `sandbox: off` unless given. Returns its path. */
   plan(tasks: PlanTask[], more?: Record<string, unknown>): string;
   busctl(
     args: string[],
@@ -128,6 +128,8 @@ function build(W: string, env: Record<string, string>): World {
         run: "r",
         repo,
         gate: "none",
+        // Agents of tests leave their marks beside the workspace.
+        sandbox: "off",
         defaults: { env: { pass: ["W"] } },
         ...more,
         tasks: tasks.map(filled),

@@ -209,12 +209,17 @@ test("S1: the gate: short forms, names of their own, none, nothing", () => {
   assert.match(check(TASK, { gate: "written" }).errors[0] ?? "", /the plan has no gate \(add `gate:`/);
 });
 
-test("S1: what this version does not do is said: sandbox required, budget, rules for review", () => {
+test("S1: what this version does not do is said: a gateway, budget, rules for review", () => {
   const { errors, warnings } = check(
-    `sandbox: required\nbudget: {tokens: 5M}\nreview: {when: {risk: high}}\n${TASK}`,
+    `sandbox: {network: gateway}\nbudget: {tokens: 5M}\nreview: {when: {risk: high}}\n${TASK}`,
   );
-  assert.deepEqual(codes(check(`sandbox: auto\n${TASK}`).problems), []);
-  assert.match(errors[0] ?? "", /not_available p.yaml:1:1 sandbox: required is not available/);
+  for (const sandbox of ["auto", "required", "{mode: off, network: none, read: [~/x]}"])
+    assert.deepEqual(codes(check(`sandbox: ${sandbox}\n${TASK}`).problems), []);
+  assert.match(errors[0] ?? "", /not_available p.yaml:1:20 network: gateway is not available/);
+  assert.match(
+    check(`sandbox: {read: [/]}\n${TASK}`).errors[0] ?? "",
+    /sandbox.read\[1\] "\/" must be a path below/,
+  );
   assert.match(warnings.join("\n"), /2:1 the budget is read, .* enforce it yet/);
   assert.match(warnings.join("\n"), /3:1 the plan's rules for review are read, .* enforce them yet/);
   assert.match(check(`budget: {money: 20}\n${TASK}`).errors[0] ?? "", /budget.money must be text/);

@@ -96,6 +96,7 @@ const place = {
   dir: "/state/a",
   homes: homesOf("/state/a"),
   port: 20_000,
+  submodules: [],
   bin: "/state/a/bin",
 };
 
@@ -194,6 +195,7 @@ test("W5: metadata says what is not enforced", () => {
     task: taskOf(specOf("t"), ready()),
     limits: { memory: 5, nofile: 64, pids: 9 },
     facts: { ...NO_GROUPS, groups: { ...NO_GROUPS.groups, pids: 2 } },
+    sandbox: { shut: false, said: "none" },
     usage: undefined,
   });
   assert.deepEqual(metadata.limits_not_enforced, ["memory 5 B: no control group for it here"]);

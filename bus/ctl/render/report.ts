@@ -55,6 +55,8 @@ export function buildReport({ run, summary, tasks, files, now, version }: Report
     /** All attempts together; more than the wall clock when they ran side by side. */
     attempt_ms: tasks.reduce((sum, task) => sum + attemptMs(task, now), 0),
     landed: run.landed,
+    /** By what agents and checks were shut in, as far as they were. */
+    sandbox: [...new Set(tasks.flatMap(sandboxesOf))].sort(),
     /** Asked for, and not in force on this host. */
     limits_missing: [...new Set(tasks.flatMap(limitsMissing))].sort(),
     tasks: tasks.map((task) => taskReport(task, files.get(task.spec.id) ?? [], now)),
@@ -84,6 +86,14 @@ function attemptMs(task: Task, now: number): number {
 
 function took(attempt: AttemptRecord, now: number): number {
   return Math.max(0, millis(attempt.ended, now) - millis(attempt.started));
+}
+
+/** `agent: bubblewrap, network of the host`: of the agents and checks of all attempts, each once. */
+export function sandboxesOf(task: Task): string[] {
+  const all = task.attempts.flatMap(({ procs = [] }) =>
+    procs.flatMap(({ kind, ended }) => (ended?.sandbox === undefined ? [] : [`${kind}: ${ended.sandbox}`])),
+  );
+  return [...new Set(all)];
 }
 
 /** Of the agents and checks of all attempts, each once. */
@@ -166,7 +176,8 @@ export function reportMarkdown(report: Report): string {
     `- branch: \`${report.branch}\` at \`${report.head}\``,
     ...(report.into ? [intoLine(report.into, report.into_result)] : []),
     gateLine(report),
-    ...report.limits_missing.map((why) => `- limit **not in force** here: ${cell(why)}`),
+    `- sandbox: ${report.sandbox.length === 0 ? "**none**" : report.sandbox.map(cell).join("; ")}`,
+    ...report.limits_missing.map((why) => `- **not in force** here: ${cell(why)}`),
     `- submitted: ${report.created} by ${cell(report.submitted_by)}; work of all attempts: ${duration(report.attempt_ms)}`,
     "",
     report.take_over ? `Take it over: \`${report.take_over}\`` : "Nothing has landed.",

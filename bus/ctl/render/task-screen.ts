@@ -4,7 +4,7 @@ import { limitsLine } from "../../../schemas/limit-words.ts";
 import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts";
 import { adviceFor } from "./advice.ts";
 import { type Palette, paintState } from "./palette.ts";
-import { limitHits, limitsMissing } from "./report.ts";
+import { limitHits, limitsMissing, sandboxesOf } from "./report.ts";
 import { doubtNote, rowOf, timeOf } from "./row.ts";
 import { clockTime, duration, millis, plural } from "./time.ts";
 import { cut, harmless, oneLine, wrap } from "./width.ts";
@@ -57,6 +57,7 @@ function specLines(task: Task, run: Run, p: Palette, width: number): string[] {
       "limits",
       `${duration(spec.timeout_s * 1000)}, ${plural(spec.retries, "retry", "retries")}${limits === "" ? "" : `, ${limits}`}`,
     ],
+    ["sandbox", sandboxesOf(task).map(oneLine).join("; ")],
     ["not in force", list(limitsMissing(task))],
     [
       "place",

@@ -11,6 +11,7 @@ import { inForceLine, type LimitFacts } from "../../../schemas/limit-plan.ts";
 import { IDLE_EXIT_MS } from "../../../schemas/limits.ts";
 import type { Params, Result } from "../../../schemas/methods.ts";
 import { toRunSpec } from "../../../schemas/plan/draft.ts";
+import { type SandboxInForce, sandboxInForce, sandboxWish } from "../../../schemas/sandbox.ts";
 import type { RunSpec } from "../../../schemas/task.ts";
 import { preflight } from "../../git/probe.ts";
 import { checkId } from "../address.ts";
@@ -58,7 +59,8 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   };
   const answer = await submit(ctx, connect, { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
   const own = !answer.attached && addTo === undefined;
-  const words = () => announce(ctx, spec, answer, { detach, own, limits: up.ping.limits });
+  const sandbox = sandboxInForce(sandboxWish(spec.sandbox, checked.config.sandbox), up.ping.sandbox);
+  const words = () => announce(ctx, spec, answer, { detach, own, sandbox, limits: up.ping.limits });
   if (detach) {
     await words();
     return EXIT.ok;
@@ -191,12 +193,17 @@ async function announce(
   ctx: Ctx,
   spec: RunSpec,
   answer: { run: string; attached: boolean; tasks: number },
-  { detach, own, limits }: { detach: boolean; own: boolean; limits: LimitFacts | undefined },
+  {
+    detach,
+    own,
+    sandbox,
+    limits,
+  }: { detach: boolean; own: boolean; sandbox: SandboxInForce; limits: LimitFacts | undefined },
 ): Promise<void> {
   const { run, attached, tasks } = answer;
   const held = limits && inForceLine(limits);
   if (ctx.json) {
-    const facts = { base: spec.base, base_name: spec.base_name, limits_by: held ?? null };
+    const facts = { base: spec.base, base_name: spec.base_name, limits_by: held ?? null, sandbox };
     const value = { type: "submitted", run, attached, tasks, ...facts };
     await ctx.io.out(`${JSON.stringify(value)}\n`);
     return;
@@ -212,6 +219,7 @@ async function announce(
     await say(ctx, ...wrap(`limits: ${held}`, ctx.io.columns() - 4).map((line) => ctx.p.dim(`  ${line}`)));
   if (spec.gate === "none")
     await tell(ctx, "gate: none - only each task's own acceptance is proof", ctx.p.yellow);
+  await tell(ctx, `sandbox: ${sandbox.said}`, sandbox.shut ? undefined : ctx.p.yellow);
   if (!detach && !own)
     await say(ctx, `  Ctrl-C and SIGTERM only leave it; to cancel it:  busctl cancel ${run}`);
   if (detach)

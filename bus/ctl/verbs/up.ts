@@ -1,4 +1,5 @@
 import { inForceLine } from "../../../schemas/limit-plan.ts";
+import type { SandboxFacts } from "../../../schemas/sandbox.ts";
 import { VERSION } from "../../version.ts";
 import { commonDirOf } from "../connect.ts";
 import { type Args, type Ctx, say, sayJson } from "../context.ts";
@@ -8,7 +9,11 @@ import { formerLines } from "../render/former.ts";
 import { wrap } from "../render/width.ts";
 
 /** Said here and in the JSON, so that nobody believes in a wall that is not there. */
-const SANDBOX = "off in this version: agents run as you; limits hold them, and what is checked after";
+function sandboxWords(facts: SandboxFacts | undefined): string {
+  if (facts === undefined) return "not known: no scheduler runs";
+  if (facts.works) return `${facts.said}: agents and checks are shut in, unless a plan says \`sandbox: off\``;
+  return `none: ${facts.said}. Agents run as you. ${facts.cure ?? ""}`.trimEnd();
+}
 
 export async function run(ctx: Ctx, _args: Args): Promise<number> {
   const commonDir = await commonDirOf(ctx.dir);
@@ -22,7 +27,7 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
     state_dir: up.endpoint.state_dir,
     version: up.ping.version,
     busctl_version: VERSION,
-    sandbox: "off",
+    sandbox: up.ping.sandbox ?? null,
     limits_by: up.ping.limits === undefined ? null : inForceLine(up.ping.limits),
     live_tasks: up.ping.live_tasks,
     degraded: up.ping.degraded ?? null,
@@ -41,7 +46,7 @@ export async function run(ctx: Ctx, _args: Args): Promise<number> {
     `  socket      ${up.endpoint.socket}`,
     `  state       ${up.endpoint.state_dir}`,
     `  scheduler   ${up.ping.worker ?? "none"}`,
-    ...fact(ctx, "sandbox", SANDBOX),
+    ...fact(ctx, "sandbox", sandboxWords(up.ping.sandbox)),
     ...(facts.limits_by === null ? [] : fact(ctx, "limits", facts.limits_by)),
     ...formerLines(ctx.p, up.ping.former),
     ...(up.ping.degraded ? [ctx.p.red(`  degraded    ${up.ping.degraded}`)] : []),
