@@ -17,6 +17,7 @@ import { conclude } from "./conclude.ts";
 import { endingWith } from "./control.ts";
 import { FILES } from "./dirs.ts";
 import { errorEvidence } from "./evidence.ts";
+import { whileGone } from "./gone.ts";
 import { whileUnwritable } from "./hold.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { liveness, type PidFile, readPidFile } from "./liveness.ts";
@@ -106,15 +107,19 @@ export class AttemptRunner {
 
   async #prepare(port: number): Promise<Prepared | undefined> {
     const { kit, attempt, task, run } = this.#work;
-    try {
-      return await prepare(kit, attempt, task, run, port);
-    } catch (error) {
-      if (!(error instanceof StepFailed)) {
+    const fresh = async () => {
+      try {
+        return await prepare(kit, attempt, task, run, port);
+      } catch (error) {
         // No agent has been here yet: nothing to keep.
         if (attempt.abort.signal.reason !== DETACH) await removeWorkspace(kit.control, attempt.dir);
         throw error;
       }
-      await removeWorkspace(kit.control, attempt.dir);
+    };
+    try {
+      return await whileGone(kit, attempt, fresh);
+    } catch (error) {
+      if (!(error instanceof StepFailed)) throw error;
       await settleFailed(kit, attempt, "infra", error.evidence);
       return undefined;
     }
@@ -149,7 +154,9 @@ export class AttemptRunner {
     const { signal } = at.attempt.abort;
     if (signal.aborted) return await this.#keepOnly(at);
     try {
-      await whileUnwritable(this.#kit, at.attempt, () => conclude(at, ended));
+      await whileUnwritable(this.#kit, at.attempt, () =>
+        whileGone(at.kit, at.attempt, () => conclude(at, ended)),
+      );
     } catch (error) {
       // A cancel may come at any step; what is on the disk is kept all the same.
       if (signal.aborted && signal.reason !== DETACH) return await this.#keepOnly(at);

@@ -24,6 +24,7 @@ import { contextOf } from "./context.ts";
 import { agentEnd, evidence, MAX_SUMMARY_CHARS } from "./evidence.ts";
 import { checksFor } from "./gate.ts";
 import type { GateOrder, GateResult } from "./gate-runner.ts";
+import { refuseGone } from "./gone.ts";
 import { promptOf } from "./prompt.ts";
 import { publishCapture } from "./publish.ts";
 import { inScope, scopeFaults } from "./scope.ts";
@@ -73,7 +74,7 @@ async function prove(at: Concluding, snapshot: SnapshotInfo, hits: readonly stri
   await phase(at, "prove");
   const canary = await canaries.ask(kit, attempt, task, run);
   signal.throwIfAborted();
-  if (canary.kind !== "trusted") return settleFailed(kit, attempt, "infra", evidence(canary.why));
+  if (canary.kind !== "trusted") return troubled(at, evidence(canary.why));
   const { commit, tree } = snapshot;
   const checks = checksFor(task.spec, run.spec.gate, { kind: "captured" });
   const order = { attempt, task, run, commit, tree, checks, signal };
@@ -85,10 +86,16 @@ async function prove(at: Concluding, snapshot: SnapshotInfo, hits: readonly stri
     case "fail":
       return settleFailed(kit, attempt, "check", withHits(result.evidence, hits));
     case "infra":
-      return settleFailed(kit, attempt, "infra", result.evidence);
+      return troubled(at, result.evidence);
     default:
       return result satisfies never;
   }
+}
+
+/** Nothing can be proven beside a base that is gone; that holds the attempt (gone.ts). */
+async function troubled({ kit, attempt }: Concluding, said: Evidence): Promise<Settled> {
+  await refuseGone(kit, attempt);
+  return settleFailed(kit, attempt, "infra", said);
 }
 
 /** A red gate that is not the tree's doing holds the attempt, as often as that is found. */

@@ -7,6 +7,7 @@ import { isCode } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { candidateRef, integrationRef, isOid } from "../schemas/ids.ts";
 import { type Control, controlGit } from "./control.ts";
+import { goneWhy } from "./gone.ts";
 import type { Kit } from "./kit.ts";
 import { createRef, isAncestor, moveRef, readRef } from "./refs.ts";
 import { type AheadCommit, type AheadLanding, reconcile, standingOf } from "./train.ts";
@@ -76,6 +77,8 @@ async function makeAgain(kit: Kit, run: string, head: string): Promise<Reconcile
       return { kind: "foreign", why: `${ref} was gone and somebody else made it meanwhile` };
   } catch (error) {
     if (!isCode(error, "GIT_FAILED")) throw error;
+    const gone = await goneWhy(kit.control, run, head);
+    if (gone !== undefined) return { kind: "foreign", why: gone };
     return {
       kind: "foreign",
       why: `the integration branch is gone and cannot be made again at ${head}: ${error.message}`,

@@ -296,7 +296,8 @@ export class Trains {
   /** Nobody lands on a branch that somebody else moved; a person has to look at it. */
   async #halt(run: string, why: string): Promise<void> {
     this.halted.set(run, why);
-    await pauseRun(this.#kit, run, `${why}; look at ${integrationBranch(run)}`);
+    const branch = integrationBranch(run);
+    await pauseRun(this.#kit, run, why.includes(branch) ? why : `${why}; look at ${branch}`);
   }
 
   #next(run: string): Task | undefined {
