@@ -1,5 +1,5 @@
 // Writes the tables of the documents from the code that is the truth: methods, errors and limits into PROTOCOL.md, the
-// verbs of busctl into README.md. Only what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->` is replaced.
+// verbs of busctl into README.md, what a sandbox is for into SECURITY.md. Only what stands between `<!-- NAME:begin -->` and `<!-- NAME:end -->` is replaced.
 //
 //   tsx scripts/generate-docs.ts           writes
 //   tsx scripts/generate-docs.ts --check   exit 1 when a document is stale
@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { withTables } from "./docs/tables.ts";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-for (const name of ["PROTOCOL.md", "README.md"]) {
+for (const name of ["PROTOCOL.md", "README.md", "SECURITY.md"]) {
   const before = readFileSync(join(root, name), "utf8");
   const after = withTables(name, before);
   if (before === after) continue;

@@ -6,6 +6,8 @@ import { limitsLine } from "../../schemas/limit-words.ts";
 import { LIMIT_PRESETS } from "../../schemas/limits.ts";
 import { METHODS } from "../../schemas/methods.ts";
 import { PlanInput, TaskInput } from "../../schemas/plan/input.ts";
+import type { Open } from "../../test/helpers/escape-kit.ts";
+import { ESCAPES } from "../../test/helpers/escapes.ts";
 import { innerTable, keyTable } from "./keys.ts";
 import { type Schema, schemaOf } from "./schema.ts";
 
@@ -18,6 +20,7 @@ const PARTS: Record<string, Record<string, () => string>> = {
     "inner-keys": innerTable,
     "limit-presets": presetTable,
   },
+  "SECURITY.md": { escapes: escapeList },
 };
 
 /** `text` of the document with all generated parts renewed. Throws when a marker is missing. */
@@ -78,6 +81,22 @@ export function errorTable(): string {
     lines.push(`| ${rpc} | ${code} | ${retryable ? "yes" : "no"} | ${help.replaceAll("|", "\\|")} |`);
   const retired = RETIRED_RPC_NUMBERS.length > 0 ? RETIRED_RPC_NUMBERS.join(", ") : "none";
   return `${lines.join("\n")}\n\nRetired numbers (never given again): ${retired}.`;
+}
+
+/** What is not held without a sandbox; each is tried by test/e2e/escape.test.ts. */
+function escapeList(): string {
+  const words: Record<Exclude<Open, "never">, string> = {
+    always: "it can",
+    root: "where busbar runs as root it can",
+    perhaps: "where the host lets everybody, it can",
+    ungrouped: "where there are no control groups, it can",
+  };
+  return Object.entries(words)
+    .map(([open, begin]) => {
+      const all = ESCAPES.filter((one) => one.open === open).map(({ can }) => can);
+      return `- ${begin} ${all.join("; ")}`;
+    })
+    .join("\n");
 }
 
 function verbTable(): string {
