@@ -72,11 +72,11 @@ export class AttemptRunner {
 
   /** A fresh attempt. Never rejects. */
   async start(): Promise<void> {
-    const { kit, attempt, task, run, canaries, checkouts } = this.#work;
+    const { kit, attempt, run, canaries, checkouts } = this.#work;
     const lease = kit.ports.lease();
     try {
       checkouts.begin(run.run);
-      void canaries.ask(kit, attempt, task, run);
+      void canaries.ask(kit, this.#work);
       const prepared = await this.#prepare(lease.port);
       if (!prepared) return;
       this.#workspace = prepared.workspace;
@@ -106,10 +106,10 @@ export class AttemptRunner {
   }
 
   async #prepare(port: number): Promise<Prepared | undefined> {
-    const { kit, attempt, task, run } = this.#work;
+    const { kit, attempt } = this.#work;
     const fresh = async () => {
       try {
-        return await prepare(kit, attempt, task, run, port);
+        return await prepare(this.#work, port);
       } catch (error) {
         // No agent has been here yet: nothing to keep.
         if (attempt.abort.signal.reason !== DETACH) await removeWorkspace(kit.control, attempt.dir);
@@ -117,7 +117,7 @@ export class AttemptRunner {
       }
     };
     try {
-      return await whileGone(kit, attempt, fresh);
+      return await whileGone(this.#work, fresh);
     } catch (error) {
       if (!(error instanceof StepFailed)) throw error;
       await settleFailed(kit, attempt, "infra", error.evidence);
@@ -154,9 +154,7 @@ export class AttemptRunner {
     const { signal } = at.attempt.abort;
     if (signal.aborted) return await this.#keepOnly(at);
     try {
-      await whileUnwritable(this.#kit, at.attempt, () =>
-        whileGone(at.kit, at.attempt, () => conclude(at, ended)),
-      );
+      await whileUnwritable(this.#kit, at.attempt, () => whileGone(at, () => conclude(at, ended)));
     } catch (error) {
       // A cancel may come at any step; what is on the disk is kept all the same.
       if (signal.aborted && signal.reason !== DETACH) return await this.#keepOnly(at);

@@ -16,7 +16,7 @@ import { attemptDir, attemptName, claimFile, FILES } from "./dirs.ts";
 import { claimedBefore, randomHex, writeClaimNote } from "./edges.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
 import { groupsOf } from "./groups.ts";
-import type { Attempt, Kit } from "./kit.ts";
+import type { Attempt, Hold, Kit } from "./kit.ts";
 import { LeaseWatch } from "./lease-watch.ts";
 import { DETACH } from "./processes.ts";
 import { OLDER, type TakenOver, takeOver } from "./recover.ts";
@@ -40,7 +40,7 @@ export class Attempts {
   readonly #live = new Map<string, Live>();
   readonly #claiming = new Set<string>();
   readonly #letGo = new AbortController();
-  readonly #canaries = new Canaries();
+  readonly #canaries: Canaries;
   readonly #leases: LeaseWatch;
   readonly #checkouts: CheckoutWatch;
   #living: LivingShims = new Map();
@@ -51,6 +51,7 @@ export class Attempts {
   constructor(kit: Kit, bases: Bases, wake: () => void, mayStart: (run: string) => Promise<boolean>) {
     this.#kit = kit;
     this.#bases = bases;
+    this.#canaries = new Canaries(bases);
     this.#wake = wake;
     this.#leases = new LeaseWatch(kit.clock);
     this.#mayStart = mayStart;
@@ -61,10 +62,20 @@ export class Attempts {
     return this.#live.size + this.#claiming.size;
   }
 
+  /** Without those that are held. */
+  get atWork(): number {
+    return this.size - [...this.#live.values()].filter(({ runner }) => runner.attempt.hold).length;
+  }
+
   /** Being claimed, or its last attempt is not wholly over: its processes may still run. */
   isBusy(task: Task): boolean {
     const key = keyOf(task);
     return this.#claiming.has(key) || this.#live.has(key);
+  }
+
+  /** While it waits for its run to be let go on. */
+  holdOf(task: Task): Hold | undefined {
+    return this.#live.get(keyOf(task))?.runner.attempt.hold;
   }
 
   /** Takes a ready task and starts its attempt. Never rejects. */

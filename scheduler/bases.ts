@@ -5,11 +5,11 @@
 //    proven green by every check. Acceptance may be red there: what it proves is often what the task is to make.
 // 2. That check alone runs on the base, once for all who ask. Green is remembered; red until the run was let go on.
 // 3. Red: the run is paused, with what a person can do. Attempts are held as they are: no try is used up, the agent's
-//    work is kept. Once the run goes on, the gate is asked again.
+//    work is kept, and their slots are free for other runs. Once the run goes on they get slots again, before anybody
+//    new (placement.ts), and the gate is asked again.
 // 4. A set-up that is red in the workspace of an attempt on the base, before its agent, needs no look of its own: the same.
 // 5. Where nothing is found out (trouble of the machine), the red verdict of the tree stands.
 
-import { setTimeout as delay } from "node:timers/promises";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { controlGit } from "./control.ts";
 import type { PlannedCheck } from "./gate.ts";
@@ -21,10 +21,15 @@ import { whileAway } from "./settle.ts";
 type Found = string | undefined;
 
 const MAX_WHY_CHARS = 1_000;
-const HELD_LOOK_MS = 500;
 
 export class Bases {
   readonly #looks = new Map<string, Promise<Found>>();
+  readonly #wake: () => void;
+
+  /** `wake`: slots have become free. */
+  constructor(wake: () => void) {
+    this.#wake = wake;
+  }
 
   /** The gate, with a red end that is not the tree's doing as `held`: why nothing of this run can be proven. */
   async prove(
@@ -34,11 +39,34 @@ export class Bases {
   ): Promise<GateResult | { kind: "held"; why: string }> {
     const result = await runGate(kit, order);
     if (result.kind !== "fail" || builtOn !== order.run.spec.base || !isCommon(result.of)) return result;
-    const found = await this.#look(kit, order, result.of);
+    const found = await this.look(kit, order, result.of);
     return found === undefined ? result : { kind: "held", why: found };
   }
 
-  async #look(kit: Kit, order: GateOrder, check: PlannedCheck): Promise<Found> {
+  /**
+   * Pauses the run and waits, however long, until it goes on and there is a slot. Rejects when the attempt is stopped.
+   * `life`: of the run, before `why` was found; what a person let go on since is not paused for it, it is looked at anew.
+   */
+  async hold(kit: Kit, attempt: Attempt, why: string, life: number | undefined): Promise<void> {
+    const { ref } = attempt;
+    const { signal } = attempt.abort;
+    if (lifeOf(kit, ref.run) !== life) return;
+    await whileAway(kit, attempt, () => pauseRun(kit, ref.run, why));
+    kit.log.warn("an attempt is held until its run goes on; it holds no slot", { ...ref });
+    try {
+      await new Promise<void>((goOn, reject) => {
+        signal.throwIfAborted();
+        signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+        attempt.hold = { life, goOn };
+        this.#wake();
+      });
+    } finally {
+      delete attempt.hold;
+    }
+  }
+
+  /** The check alone on the base of the run. */
+  async look(kit: Kit, order: GateOrder, check: PlannedCheck): Promise<Found> {
     const key = `${order.run.run} ${check.tier} ${check.name}`;
     for (;;) {
       const known = this.#looks.get(key);
@@ -84,22 +112,7 @@ export async function pauseRun(kit: Pick<Kit, "bus" | "log">, run: string, why: 
   await kit.bus.call("pause", { run, why: why.slice(0, MAX_WHY_CHARS) });
 }
 
-/**
- * Pauses the run and waits, however long, until it goes on. Rejects when the attempt is stopped. `life`: of the run, before
- * that was found; what a person let go on since is not paused for it, it is looked at anew.
- */
-export async function heldByPause(
-  kit: Kit,
-  attempt: Attempt,
-  why: string,
-  life: number | undefined,
-): Promise<void> {
-  const { ref, abort } = attempt;
-  const lifeOf = () => kit.mirror.runs.get(ref.run)?.life;
-  if (lifeOf() !== life) return;
-  await whileAway(kit, attempt, () => pauseRun(kit, ref.run, why));
-  kit.log.warn("an attempt is held until its run goes on", { ...ref });
-  // Not by `paused`: the events of the pause, and of its end, may come before or after the answer.
-  do await delay(HELD_LOOK_MS, undefined, { signal: abort.signal });
-  while (lifeOf() === life || kit.mirror.runs.get(ref.run)?.run.paused);
+/** Not whether it is paused: the events of a pause, and of its end, may come before or after the answer. */
+export function lifeOf({ mirror }: Pick<Kit, "mirror">, run: string): number | undefined {
+  return mirror.runs.get(run)?.life;
 }

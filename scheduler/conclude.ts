@@ -18,7 +18,7 @@ import {
   type SnapshotInfo,
   type Task,
 } from "../schemas/task.ts";
-import { heldByPause } from "./bases.ts";
+import { lifeOf } from "./bases.ts";
 import type { Captured } from "./capture.ts";
 import { contextOf } from "./context.ts";
 import { agentEnd, evidence, MAX_SUMMARY_CHARS } from "./evidence.ts";
@@ -69,12 +69,12 @@ function toldIn({ attempt, run }: Concluding, task: Task): string[] {
 }
 
 async function prove(at: Concluding, snapshot: SnapshotInfo, hits: readonly string[]): Promise<Settled> {
-  const { kit, attempt, task, run, canaries } = at;
+  const { kit, attempt, task, run } = at;
   const { signal } = attempt.abort;
   await phase(at, "prove");
-  const canary = await canaries.ask(kit, attempt, task, run);
+  const untold = await withoutCanary(at);
   signal.throwIfAborted();
-  if (canary.kind !== "trusted") return troubled(at, evidence(canary.why));
+  if (untold !== undefined) return troubled(at, evidence(untold));
   const { commit, tree } = snapshot;
   const checks = checksFor(task.spec, run.spec.gate, { kind: "captured" });
   const order = { attempt, task, run, commit, tree, checks, signal };
@@ -98,13 +98,26 @@ async function troubled({ kit, attempt }: Concluding, said: Evidence): Promise<S
   return settleFailed(kit, attempt, "infra", said);
 }
 
+/** Why nobody can say whether the gate can fail; undefined when it can. A gate that cannot holds the attempt. */
+async function withoutCanary(at: Concluding): Promise<string | undefined> {
+  const { kit, attempt, bases, canaries } = at;
+  for (;;) {
+    const life = lifeOf(kit, attempt.ref.run);
+    const answer = await canaries.ask(kit, at);
+    attempt.abort.signal.throwIfAborted();
+    if (answer.kind === "trusted") return undefined;
+    if (answer.kind === "unknown") return answer.why;
+    await bases.hold(kit, attempt, answer.why, life);
+  }
+}
+
 /** A red gate that is not the tree's doing holds the attempt, as often as that is found. */
 async function provenUnlessHeld({ kit, attempt, bases }: Concluding, order: GateOrder): Promise<GateResult> {
   for (;;) {
-    const life = kit.mirror.runs.get(attempt.ref.run)?.life;
+    const life = lifeOf(kit, attempt.ref.run);
     const result = await bases.prove(kit, order, attempt.base);
     if (result.kind !== "held") return result;
-    await heldByPause(kit, attempt, result.why, life);
+    await bases.hold(kit, attempt, result.why, life);
   }
 }
 

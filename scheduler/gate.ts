@@ -172,9 +172,14 @@ function judgeRed(check: Pick<PlannedCheck, "name">, outcome: Outcome, facts: Ga
   };
 }
 
-/** A shell's codes for a program that is not there, or cannot be executed; with its own words where the log has them. */
+/** A shell's codes for a program that is not there, or cannot be executed. */
+export function lacksProgram({ exit }: { exit?: number | null | undefined }): boolean {
+  return exit === 127 || exit === 126;
+}
+
+/** With the shell's own words where the log has them. */
 function missingProgram({ exit, log_tail }: Pick<Outcome, "exit" | "log_tail">): string {
-  if (exit !== 127 && exit !== 126) return "";
+  if (!lacksProgram({ exit })) return "";
   const line = /^.*(?:not found|No such file or directory|[Pp]ermission denied|cannot execute).*$/m.exec(
     log_tail,
   );

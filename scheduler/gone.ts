@@ -7,22 +7,25 @@
 
 import { BusbarError } from "../schemas/errors.ts";
 import { integrationBranch } from "../schemas/ids.ts";
-import { heldByPause } from "./bases.ts";
+import { type Bases, lifeOf } from "./bases.ts";
 import { type Control, controlGit } from "./control.ts";
 import type { Attempt, Kit } from "./kit.ts";
 
 /** Does `deed`, and again as long as it fails beside a base that is gone. */
-export async function whileGone<T>(kit: Kit, attempt: Attempt, deed: () => Promise<T>): Promise<T> {
+export async function whileGone<T>(
+  { kit, attempt, bases }: { kit: Kit; attempt: Attempt; bases: Bases },
+  deed: () => Promise<T>,
+): Promise<T> {
   const { run } = attempt.ref;
   for (;;) {
-    const life = kit.mirror.runs.get(run)?.life;
+    const life = lifeOf(kit, run);
     try {
       return await deed();
     } catch (error) {
       attempt.abort.signal.throwIfAborted();
       const why = await goneWhy(kit.control, run, attempt.base).catch(() => undefined);
       if (why === undefined) throw error;
-      await heldByPause(kit, attempt, why, life);
+      await bases.hold(kit, attempt, why, life);
     }
   }
 }

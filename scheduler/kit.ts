@@ -91,6 +91,12 @@ export interface Kit {
   versions: { node: string; git: string };
 }
 
+/** What waits for a person holds no slot. `life`: of its run when it was held; in a later one it goes on, given a slot. */
+export interface Hold {
+  life: number | undefined;
+  goOn(): void;
+}
+
 /** One claimed attempt, from claim to settle. */
 export interface Attempt {
   ref: AttemptRef;
@@ -100,4 +106,6 @@ export interface Attempt {
   tokens: Tokens;
   /** Aborted when the attempt is no longer ours (cancelled, fenced) or the scheduler ends. */
   abort: AbortController;
+  /** While it waits for its run to be let go on (bases.ts). */
+  hold?: Hold;
 }

@@ -18,7 +18,7 @@ import { Attempts } from "./attempts.ts";
 import { Bases } from "./bases.ts";
 import { DiskGate } from "./disk.ts";
 import { Finisher } from "./finisher.ts";
-import type { Kit } from "./kit.ts";
+import type { Hold, Kit } from "./kit.ts";
 import type { RunMirror } from "./mirror.ts";
 import { place, type RunView, slotsOfHost } from "./placement.ts";
 import type { ShimProcesses } from "./processes.ts";
@@ -62,7 +62,7 @@ export class Engine {
     this.#options = options;
     this.#kit = options.kit;
     const { kit } = options;
-    const bases = new Bases();
+    const bases = new Bases(() => this.wake());
     this.#trains = new Trains(kit, bases, (run, landing) => this.#attempts.recover(run, landing));
     this.#attempts = new Attempts(
       kit,
@@ -195,9 +195,11 @@ export class Engine {
     this.#trains.move();
     await this.#finisher.look();
     const placed = place(this.#views(), this.#slots());
-    if (placed.length > 0 && !(await this.#disk.hasRoom())) return;
+    for (const { task, goesOn } of placed) if (goesOn) this.#attempts.holdOf(task)?.goOn();
+    const fresh = placed.filter(({ goesOn }) => !goesOn);
+    if (fresh.length > 0 && !(await this.#disk.hasRoom())) return;
     if (this.#stopped) return;
-    for (const { task } of placed) void this.#attempts.claim(task);
+    for (const { task } of fresh) void this.#attempts.claim(task);
   }
 
   async #slowTick(): Promise<void> {
@@ -242,17 +244,20 @@ export class Engine {
     const attempts = this.#attempts;
     const tasksOf = (ids: Iterable<string>) => [...ids].flatMap((id) => at.tasks.get(id) ?? []);
     const isBusy = (task: Task) => attempts.isBusy(task);
+    const underway = [...tasksOf(at.underway), ...tasksOf(at.ready).filter(isBusy)];
+    const mayGoOn = (hold: Hold | undefined) => hold !== undefined && hold.life !== at.life;
     return {
       run: at.run.run,
       paused: at.run.paused || this.#trains.halted.has(at.run.run),
       schedule: at.run.spec.schedule,
       workers: at.run.spec.workers,
       ready: tasksOf(at.ready).filter((task) => !isBusy(task)),
-      underway: [...tasksOf(at.underway), ...tasksOf(at.ready).filter(isBusy)],
+      underway,
+      returning: underway.filter((task) => mayGoOn(attempts.holdOf(task))),
       openWave: at.run.spec.schedule === "waves" ? openWave(at) : 0,
       orderOf: (id) => at.order.get(id) ?? 0,
       laneOf: (task) => this.#kit.mirror.laneOf(task),
-      holdsSlot: (task) => task.state.name === "running" || isBusy(task),
+      holdsSlot: (task) => (task.state.name === "running" || isBusy(task)) && !attempts.holdOf(task),
     };
   }
 
@@ -265,7 +270,7 @@ export class Engine {
       max: MAX_WORKERS,
       freeMemory: this.#freeMemory,
       meanAttempt: mirror.meanRss(),
-      running: this.#attempts.size,
+      running: this.#attempts.atWork,
     });
   }
 }

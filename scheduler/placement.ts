@@ -4,7 +4,8 @@
 // 2. In runs with `schedule: waves`, only tasks of the first wave that is not at its end. A task is at its end when it
 //    is merged or waits for a person (blocked, cancelled).
 // 3. Order: priority (smaller first), wave, time it became ready, place in the plan.
-// 4. As many as there are free slots: on the host, and in the run (`workers` of the plan).
+// 4. As many as there are free slots: on the host, and in the run (`workers` of the plan). An attempt that is held by a
+//    paused run holds none (bases.ts); once its run goes on it gets one again, before anybody new.
 // 5. Never two tasks at once that may touch the same file (lanes.ts). A task that has to wait for a lane does not
 //    hold up those behind it.
 
@@ -21,21 +22,25 @@ export interface RunView {
   ready: Iterable<Task>;
   /** Tasks in state running, those being claimed, and passed tasks that are not merged. */
   underway: Iterable<Task>;
+  /** Of `underway`: held attempts whose run was let go on. They have their lane, and want a slot again. */
+  returning: Iterable<Task>;
   /** Lowest wave with a task that is not at its end. */
   openWave: number;
   /** Place in the plan. */
   orderOf(task: string): number;
   laneOf(task: Task): Lane;
-  /** Whether the task holds a slot now (running, or being claimed). */
+  /** Whether the task holds a slot now (running and not held, or being claimed). */
   holdsSlot(task: Task): boolean;
 }
 
 export interface Placed {
   run: string;
   task: Task;
+  /** It is under way already: held, and goes on now. */
+  goesOn?: true;
 }
 
-/** Tasks to claim now, in order. `slots` is the number of attempts the host may have at once. */
+/** Tasks to claim, or to let go on, now, in order. `slots` is the number of attempts the host may have at once. */
 export function place(runs: Iterable<RunView>, slots: number): Placed[] {
   const views = [...runs];
   const room = new Map<string, RunRoom>();
@@ -53,7 +58,7 @@ export function place(runs: Iterable<RunView>, slots: number): Placed[] {
     const at = room.get(candidate.run);
     if (!at || at.free <= 0) continue;
     const lane = at.view.laneOf(candidate.task);
-    if (at.held.some((held) => clash(held, lane) !== undefined)) continue;
+    if (!candidate.goesOn && at.held.some((held) => clash(held, lane) !== undefined)) continue;
     at.held.push(lane);
     at.free -= 1;
     placed.push(candidate);
@@ -71,14 +76,20 @@ function inOrder(views: readonly RunView[]): Placed[] {
   const all: (Placed & { order: number; since: string })[] = [];
   for (const view of views) {
     if (view.paused) continue;
+    const place = (task: Task, since: string) => {
+      return { run: view.run, task, order: view.orderOf(task.spec.id), since };
+    };
+    for (const task of view.returning)
+      if (task.state.name === "running") all.push({ ...place(task, task.state.since), goesOn: true });
     for (const task of view.ready) {
       if (task.state.name !== "ready") continue;
       if (view.schedule === "waves" && task.wave > view.openWave) continue;
-      all.push({ run: view.run, task, order: view.orderOf(task.spec.id), since: task.state.since });
+      all.push(place(task, task.state.since));
     }
   }
   return all.sort(
     (a, b) =>
+      Number(b.goesOn ?? false) - Number(a.goesOn ?? false) ||
       a.task.spec.priority - b.task.spec.priority ||
       a.task.wave - b.task.wave ||
       (a.since < b.since ? -1 : a.since > b.since ? 1 : 0) ||

@@ -11,7 +11,7 @@ import type { ShimJob } from "../schemas/job.ts";
 import { stricter } from "../schemas/limit-plan.ts";
 import { sandboxInForce, sandboxWish } from "../schemas/sandbox.ts";
 import type { Run, Task } from "../schemas/task.ts";
-import { heldByPause, redOnBase } from "./bases.ts";
+import { type Bases, lifeOf, redOnBase } from "./bases.ts";
 import { confined, programFiles } from "./confine.ts";
 import { contextOf, repositoryFacts } from "./context.ts";
 import { type Control, controlGit } from "./control.ts";
@@ -36,14 +36,17 @@ export interface Prepared {
   job: ShimJob;
 }
 
+export interface Preparing {
+  kit: Kit;
+  attempt: Attempt;
+  task: Task;
+  run: Run;
+  bases: Bases;
+}
+
 /** Throws StepFailed, or what aborted it. */
-export async function prepare(
-  kit: Kit,
-  attempt: Attempt,
-  task: Task,
-  run: Run,
-  port: number,
-): Promise<Prepared> {
+export async function prepare(at: Preparing, port: number): Promise<Prepared> {
+  const { kit, attempt, task, run } = at;
   const { signal } = attempt.abort;
   const step = async <T>(name: string, deed: () => Promise<T> | T): Promise<T> => {
     signal.throwIfAborted();
@@ -83,7 +86,7 @@ export async function prepare(
     const told = [FILES.context, FILES.prompt].map((name) => join(attempt.dir, name));
     return confined(kit, run, "agent", open, place, [bin, ...told, ...programFiles(kit.shim)]);
   });
-  await step("running the set-up", () => setUp(kit, attempt, task, run, place, workspace));
+  await step("running the set-up", () => setUp(at, place, workspace));
   return { workspace, job };
 }
 
@@ -142,14 +145,8 @@ async function writeFiles(kit: Kit, attempt: Attempt, task: Task, run: Run, port
   return writeCallProgram(dir, kit.shim.node, kit.shim.args);
 }
 
-async function setUp(
-  kit: Kit,
-  attempt: Attempt,
-  task: Task,
-  run: Run,
-  place: JobPlace,
-  workspace: Workspace,
-): Promise<void> {
+async function setUp(at: Preparing, place: JobPlace, workspace: Workspace): Promise<void> {
+  const { kit, attempt, task, run } = at;
   const { gate } = run.spec;
   const local = run.spec.copy ?? [];
   await copyLocal(kit, run, place.work);
@@ -163,7 +160,7 @@ async function setUp(
   const steps = async () => {
     for (const check of setupOf(gate.setup, task.spec.timeout_s)) {
       const order = { attempt, task, run, tree, signal };
-      const result = await setUpUnlessHeld(kit, attempt, run, () => runCheck(kit, order, place, check));
+      const result = await setUpUnlessHeld(at, () => runCheck(kit, order, place, check));
       if (result.kind === "pass") continue;
       const { summary, log } = result.evidence;
       throw new BusbarError("WORKSPACE_FAILED", `${check.run}: ${summary}\n${log}`);
@@ -177,17 +174,15 @@ async function setUp(
 
 /** A set-up that is red on the untouched base holds the attempt, as often as that is found; no agent has been here yet. */
 async function setUpUnlessHeld(
-  kit: Kit,
-  attempt: Attempt,
-  run: Run,
+  { kit, attempt, run, bases }: Preparing,
   check: () => ReturnType<typeof runCheck>,
 ): ReturnType<typeof runCheck> {
   const { base } = attempt;
   for (;;) {
-    const life = kit.mirror.runs.get(run.run)?.life;
+    const life = lifeOf(kit, run.run);
     const result = await check();
     if (result.kind !== "fail" || base !== run.spec.base) return result;
     const why = redOnBase(`set-up ${result.check}`, base, result.evidence.summary);
-    await heldByPause(kit, attempt, why, life);
+    await bases.hold(kit, attempt, why, life);
   }
 }

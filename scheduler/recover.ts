@@ -131,7 +131,7 @@ async function publish({ kit, attempt, landing }: Recovery, changed: ChangedPath
 
 async function prove(at: Recovery): Promise<GateResult> {
   const { kit, attempt, task, run, landing, canaries } = at;
-  const canary = await canaries.ask(kit, attempt, task, run);
+  const canary = await canaries.ask(kit, at);
   if (canary.kind !== "trusted") return { kind: "infra", evidence: evidence(canary.why) };
   const { commit, tree } = landing;
   const checks = checksFor(task.spec, run.spec.gate, { kind: "candidate", proven: false });

@@ -4,7 +4,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { attemptLabel, candidateRef, integrationBranch, integrationRef } from "../schemas/ids.ts";
 import type { Task } from "../schemas/task.ts";
-import { type Bases, pauseRun } from "./bases.ts";
+import { type Bases, lifeOf, pauseRun } from "./bases.ts";
 import { claimedBefore } from "./edges.ts";
 import { errorEvidence } from "./evidence.ts";
 import { letGoOn, waitedForRoom } from "./hold.ts";
@@ -223,7 +223,7 @@ export class Trains {
   /** False: the bus is away, which is nobody's fault; the next tick with a bus takes the same turn again. */
   async #turn(passenger: Passenger): Promise<boolean> {
     const { kit, attempt, run } = passenger;
-    const life = kit.mirror.runs.get(run.run)?.life;
+    const life = lifeOf(kit, run.run);
     try {
       await letGoOn(kit, attempt);
       const landed = await landOne(passenger).catch(
@@ -235,7 +235,7 @@ export class Trains {
           break;
         case "held":
           // What a person let go on meanwhile is looked at anew.
-          if (kit.mirror.runs.get(run.run)?.life === life) await pauseRun(kit, run.run, landed.why);
+          if (lifeOf(kit, run.run) === life) await pauseRun(kit, run.run, landed.why);
           break;
         case "trouble":
           await this.#trouble(passenger, landed.error);

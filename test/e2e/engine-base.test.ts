@@ -80,3 +80,40 @@ test("issue 5.1: what is green on the base is the task's doing, and the base is 
     ["pass"],
   );
 });
+
+test("issue 5.1: what a paused run holds starves no other run, and goes on with the slots that there are", async (t) => {
+  const world = await engineWorld(t, undefined, { config: { workers: 1 } });
+  const gate = gateOf({ shallow: check('"$W/nosuch"') });
+  const held = await world.submit([task("a"), task("b")], { run: "held", gate });
+  await until("the run is paused", async () => (await world.state(held)).run.paused);
+  const other = await world.submit([task("c"), task("d")], { run: "other" });
+  assert.equal((await world.ended(other)).run.landed.length, 2, "the only slot is free");
+  const at = await world.state(held);
+  assert.deepEqual([at.run.paused, at.task("a").state.name], [true, "running"]);
+  mend(world);
+  await world.person.call("resume", { run: held });
+  const { run, task: of } = await world.ended(held);
+  assert.equal(run.landed.length, 2);
+  assert.deepEqual([of("a").attempts.length, starts(world, "a")], [1, 1]);
+});
+
+test("G2, issue 5.1: a canary that is red for a missing program proves nothing; it is said while the agent works, and nobody is blamed", async (t) => {
+  const world = await engineWorld(t, "echo ok > src.txt; git add -A; git commit -qm base");
+  const gate = gateOf({
+    shallow: check('"$W/nosuch"'),
+    canary: { file: "src.txt", append: "BROKEN" },
+  });
+  const waits = `while ! [ -e "$W/go" ]; do sleep 0.05; done; echo a > a.txt`;
+  const run = await world.submit([task("a", { command: waits })], { gate });
+  await until("the run is paused", async () => (await world.state(run)).run.paused);
+  const paused = await world.state(run);
+  assert.match(paused.run.paused_why ?? "", PAUSED);
+  const { state } = paused.task("a");
+  assert.notEqual(state.name === "running" && state.phase, "prove");
+  writeFileSync(join(world.dir, "nosuch"), "#!/bin/sh\n! grep -q BROKEN src.txt\n", { mode: 0o755 });
+  await world.person.call("resume", { run });
+  writeFileSync(join(world.dir, "go"), "");
+  const { run: facts, task: at } = await world.ended(run);
+  assert.equal(facts.landed.length, 1);
+  assert.deepEqual([at("a").attempts.length, at("a").counts], [1, {}]);
+});

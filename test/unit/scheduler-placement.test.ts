@@ -17,6 +17,7 @@ function view(
     workers: 100,
     ready: readyTasks,
     underway: [],
+    returning: [],
     openWave: 0,
     orderOf: (id) => Number(/\d+$/.exec(id)?.[0] ?? 0),
     laneOf: (task) => laneOf(task.spec, task.granted, serial),
@@ -45,6 +46,17 @@ test("S3: no more than the free slots of host and run; running attempts hold one
   assert.deepEqual(ids(view(tasks, { underway }), 3), ["a1", "b2"]);
   assert.deepEqual(ids(view(tasks, { underway, workers: 2 })), ["a1"]);
   assert.deepEqual(ids(view(tasks, { underway }), 1), []);
+});
+
+test("issue 5.1: a held attempt holds no slot, keeps its lane, and gets a slot again before anybody new", () => {
+  const held = [t("h1", ["h"], {}, running()), t("h2", ["i"], {}, running())];
+  const fresh = [t("a1", ["a"], { priority: 1 }), t("b2", ["h"])];
+  const isHeld = { underway: held, holdsSlot: () => false };
+  assert.deepEqual(ids(view(fresh, isHeld), 1), ["a1"]);
+  assert.deepEqual(ids(view(fresh, { ...isHeld, returning: held }), 2), ["h1", "h2"]);
+  assert.deepEqual(ids(view(fresh, { ...isHeld, returning: held, workers: 1 })), ["h1"]);
+  assert.deepEqual(ids(view(fresh, { ...isHeld, returning: held })), ["h1", "h2", "a1"]);
+  assert.deepEqual(ids(view(fresh, { ...isHeld, returning: held, paused: true })), []);
 });
 
 test("a paused run gets nothing", () => {
