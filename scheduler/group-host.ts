@@ -46,15 +46,17 @@ const CONTROLLERS = { memory: "memory", pids: "pids", cpu: "cpu", io: "blkio" } 
 export const FEATURES = Object.keys(CONTROLLERS) as GroupFeature[];
 const OWN = "busbar";
 
-export function probeGroups(env: HostEnv, kernel: GroupKernel = KERNEL): GroupHost {
+/** `suffix`: for places of their own beside those in use. */
+export function probeGroups(env: HostEnv, suffix = "", kernel: GroupKernel = KERNEL): GroupHost {
   const host: GroupHost = { notes: [] };
-  const base = env[BASE_VARIABLE];
+  const named = env[BASE_VARIABLE];
+  const place: Place = { base: named && `${named}${suffix}`, own: `${OWN}${suffix}` };
   try {
     const mounts = mountsOf(kernel.read("/proc/self/mountinfo"));
     const own = groupsOfSelf(kernel.read("/proc/self/cgroup"));
     const two = mounts.find(({ type }) => type === "cgroup2");
-    if (two) useTwo(host, kernel, placeIn(two, own.get("") ?? "/", base));
-    for (const name of FEATURES) if (!host[name]) useOne(host, kernel, name, mounts, own, base);
+    if (two) useTwo(host, kernel, placeIn(two, own.get("") ?? "/", place));
+    for (const name of FEATURES) if (!host[name]) useOne(host, kernel, name, mounts, own, place);
     host.all ??= host.pids ?? host.memory;
   } catch (error) {
     host.notes.push(`control groups cannot be asked for: ${(error as Error).message}`);
@@ -88,7 +90,7 @@ function useOne(
   name: GroupFeature,
   mounts: readonly Mount[],
   own: ReadonlyMap<string, string>,
-  base: string | undefined,
+  place: Place,
 ): void {
   const controller = CONTROLLERS[name];
   const mount = mounts.find(({ type, options }) => type === "cgroup" && options.includes(controller));
@@ -97,13 +99,13 @@ function useOne(
     return;
   }
   const at = own.get(controller) ?? "/";
-  if (base === undefined && relative(mount.root, at) !== "") {
+  if (place.base === undefined && relative(mount.root, at) !== "") {
     host.notes.push(
       `${name}: the control group ${name}:${at} is another manager's; ${BASE_VARIABLE} names one of ours`,
     );
     return;
   }
-  const dir = placeIn(mount, at, base);
+  const dir = placeIn(mount, at, place);
   try {
     kernel.makeDirectory(dir);
     host[name] = { v: 1, dir };
@@ -140,8 +142,14 @@ function groupsOfSelf(text: string): Map<string, string> {
   return own;
 }
 
-function placeIn({ root, at }: Mount, own: string, base: string | undefined): string {
-  return base === undefined ? join(at, relative(root, own), OWN) : join(at, base);
+/** Where groups are made: a directory below our own group, or a place that was named. */
+interface Place {
+  base: string | undefined;
+  own: string;
+}
+
+function placeIn({ root, at }: Mount, group: string, { base, own }: Place): string {
+  return base === undefined ? join(at, relative(root, group), own) : join(at, base);
 }
 
 function words(text: string): string[] {

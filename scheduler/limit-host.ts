@@ -15,9 +15,9 @@ export interface LimitHost {
 /** Of util-linux; looked for in the system's own directories only. */
 export const PRLIMIT = "/usr/bin/prlimit";
 
-/** `stateDir`: below it lie the workspaces. */
-export function probeLimits(env: HostEnv, stateDir: string): LimitHost {
-  const groups = probeGroups(env);
+/** `stateDir`: below it lie the workspaces. `suffix`: for places of groups that are not those in use. */
+export function probeLimits(env: HostEnv, stateDir: string, suffix = ""): LimitHost {
+  const groups = probeGroups(env, suffix);
   const own = readFileSync("/proc/self/limits", "latin1");
   const nofile = hardLimit(own, "Max open files");
   const nproc = hardLimit(own, "Max processes");

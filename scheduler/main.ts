@@ -20,6 +20,7 @@ import { BusSession } from "../bus/client/session.ts";
 import { probeRepository, type RepoFacts } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
+import type { Finding } from "../schemas/finding.ts";
 import { type AttemptRef, idFault } from "../schemas/ids.ts";
 import { inForceLine } from "../schemas/limit-plan.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
@@ -27,6 +28,7 @@ import type { WorkerAnswer } from "../schemas/methods.ts";
 import { type Log, systemClock } from "../schemas/ports.ts";
 import { sandboxOf } from "./confine.ts";
 import { openControl } from "./control.ts";
+import { type DoctorWords, examineIsolation } from "./doctor.ts";
 import { housekeeper } from "./gc.ts";
 import { runGc } from "./gc-program.ts";
 import { groupsOf, leaveGroups } from "./groups.ts";
@@ -57,6 +59,8 @@ interface Arguments {
   shim: ShimProgram;
   /** Collect once and end. */
   gc: { dry: boolean; idleS: number | undefined } | undefined;
+  /** Try what holds processes in this directory's place, and end. */
+  doctor: Pick<DoctorWords, "dir" | "asked"> | undefined;
 }
 
 const OPTIONS = {
@@ -66,6 +70,9 @@ const OPTIONS = {
   json: { type: "boolean" },
   "dry-run": { type: "boolean" },
   "idle-s": { type: "string" },
+  doctor: { type: "boolean" },
+  dir: { type: "string" },
+  asked: { type: "string" },
 } as const;
 
 function readArguments(argv: readonly string[]): Arguments {
@@ -77,12 +84,15 @@ function readArguments(argv: readonly string[]): Arguments {
   } catch (error) {
     throw usage((error as Error).message);
   }
-  if (values.repo === undefined) throw usage("--repo is missing");
+  const { dir = "/", asked = '{"limits":{},"sandbox":"auto"}' } = values;
+  const doctor = values.doctor ? { dir, asked: JSON.parse(asked) as DoctorWords["asked"] } : undefined;
+  if (values.repo === undefined && !doctor) throw usage("--repo is missing");
   const idle = values["idle-s"];
   if (idle !== undefined && !/^\d{1,9}$/.test(idle)) throw usage("--idle-s must be a number");
   const shim = values.shim === undefined ? shimProgram() : { node: process.execPath, args: [values.shim] };
   const idleS = idle === undefined ? undefined : Number(idle);
-  return { repo: values.repo, shim, gc: values.gc ? { dry: values["dry-run"] ?? false, idleS } : undefined };
+  const gc = values.gc ? { dry: values["dry-run"] ?? false, idleS } : undefined;
+  return { repo: values.repo ?? "", shim, gc, doctor };
 }
 
 /** The host's name as a worker id; the same after a restart, so that its attempts are found again. */
@@ -309,11 +319,20 @@ class Scheduler {
   }
 }
 
+async function examine({ doctor, shim }: Arguments): Promise<{ findings: Finding[] }> {
+  const { dir, asked } = doctor as NonNullable<Arguments["doctor"]>;
+  const ours = join(dir, "busbar", "none");
+  const own = { repo: ours, topLevel: null, stateDir: ours, runtimeDir: ours };
+  const probe = { ...own, node: shim.node, home: homedir(), host: process.env };
+  const words = { env: process.env, dir, asked, probeSandbox: () => sandboxOf(probe) };
+  return { findings: await examineIsolation(words) };
+}
+
 async function main(): Promise<number> {
   armFaults(process.env[FAULT_VARIABLE]);
   const args = readArguments(process.argv.slice(2));
-  if (args.gc) {
-    const answer = await runGc({ repo: args.repo, ...args.gc });
+  if (args.gc || args.doctor) {
+    const answer = args.gc ? await runGc({ repo: args.repo, ...args.gc }) : await examine(args);
     await new Promise((written) => process.stdout.write(`${JSON.stringify(answer)}\n`, written));
     return 0;
   }

@@ -145,6 +145,8 @@ export const FAULT_POINTS = [
   "scheduler.control.before-write",
   "scheduler.copies.before-make-parent",
   "scheduler.copy.before-program",
+  "scheduler.doctor.before-signal",
+  "scheduler.doctor.before-try",
   "scheduler.gate.before-record-verdict",
   "scheduler.gc.before-make-archive",
   "scheduler.gc.before-remove-claim",

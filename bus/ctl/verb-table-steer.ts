@@ -95,6 +95,18 @@ export const HOUSE_VERBS: readonly VerbDef[] = [
     load: () => import("./verbs/down.ts"),
   }),
   house({
+    name: "doctor",
+    summary: "what holds and works on this host, each proven by trying, with the cure",
+    more: [
+      "Exit codes: 0 nothing needed is missing, 1 something that busbar or your configuration needs is missing.",
+    ],
+    examples: [
+      ["busctl doctor", ""],
+      ["busctl doctor --json | jq '.findings[] | select(.state != \"good\")'", "what is missing"],
+    ],
+    load: () => import("./verbs/doctor.ts"),
+  }),
+  house({
     name: "verify",
     summary: "prove that the audit log is whole and unchanged",
     more: ["Exit codes: 0 whole, 1 damaged, 3 the bus does not run."],

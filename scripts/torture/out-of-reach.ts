@@ -188,6 +188,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["scheduler.groups.before-kill", "scheduler.groups.before-signal"],
   },
   {
+    needs: "a person who asks `busctl doctor`",
+    test: "test/e2e/ctl-doctor.test.ts",
+    word: "doctor",
+    points: ["scheduler.doctor."],
+  },
+  {
     needs: "limits of a control group, or a version 2 of them that has controllers",
     test: "test/fault/groups.test.ts",
     word: "memory_kills",

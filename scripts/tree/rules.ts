@@ -24,8 +24,11 @@ export const ARROWS: ReadonlyMap<string, readonly string[]> = new Map([
       "bus/client/",
     ],
   ],
-  ["shim/", ["schemas/", "bus/client/"]],
-  ["scheduler/", ["schemas/", "bus/client/", "bus/git/"]],
+  ["shim/", ["schemas/", "bus/client/", "shim/group.ts", "shim/launch.ts"]],
+  // The doctor tries what a shim does with what a shim does it with.
+  ["shim/group.ts", ["schemas/", "bus/client/"]],
+  ["shim/launch.ts", ["schemas/"]],
+  ["scheduler/", ["schemas/", "bus/client/", "bus/git/", "shim/group.ts", "shim/launch.ts"]],
 ]);
 
 /** Where nothing of the product may point. */

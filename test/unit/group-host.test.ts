@@ -32,7 +32,7 @@ function ask({ mounts, own, controllers = "", refuses }: Machine, base?: string)
     write: (path, text) => act(`${text} > ${path}`),
     makeDirectory: (path) => act(`mkdir ${path}`),
   };
-  return { host: probeGroups(base === undefined ? {} : { BUSBAR_CGROUP_BASE: base }, kernel), done };
+  return { host: probeGroups(base === undefined ? {} : { BUSBAR_CGROUP_BASE: base }, "", kernel), done };
 }
 
 const versions = ({ all, memory, pids, cpu }: GroupHost) => [all, memory, pids, cpu].map((at) => at?.v);
