@@ -42,5 +42,5 @@ export async function goneWhy(control: Control, run: string, commit: string): Pr
   const { stdout } = await controlGit(control, ["cat-file", "--batch-check"], { input });
   if (!/ missing$/m.test(stdout)) return undefined;
   const branch = integrationBranch(run);
-  return `commit ${commit} of ${branch} is not in the repository any more (its refs were deleted, and git removed it): bring it back from a copy (\`git fetch COPY ${branch}\`) and go on; or cancel the run and run the plan anew`;
+  return `commit ${commit} of ${branch} is not in the repository any more (its refs were deleted, and git removed it): cancel the run and run the plan anew, or bring the commit back from a copy (\`git fetch COPY ${branch}\`)`;
 }

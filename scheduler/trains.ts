@@ -171,9 +171,10 @@ export class Trains {
     }
   }
 
-  /** A person let the run go on: nothing lands or starts before its branch was looked at. */
+  /** A person let the run go on: nothing lands or starts before its branch was looked at, as patiently as at first. */
   async resumed(run: string): Promise<void> {
     const at = this.#kit.mirror.runs.get(run);
+    this.#unseen.delete(run);
     // A turn that goes on meanwhile moves the branch itself and sees what is wrong with it.
     if (!at || this.#active.has(run) || (at.underway.size === 0 && !this.halted.has(run))) return;
     if (!this.halted.has(run)) this.halted.set(run, "its branch is being looked at");

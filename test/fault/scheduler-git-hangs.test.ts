@@ -71,24 +71,48 @@ test("a git call that is stopped: typed, its whole group is gone, and none is st
   await assert.rejects(git(["version"], { signal: stop.signal }), (error) => isCode(error, "GIT_STOPPED"));
 });
 
-test("issue 3.1: git is killed while the branch is looked at: looked at again, nobody is asked, and the run ends", async (t) => {
+/** A world in which `shell` runs before each git by which the scheduler asks for the branch of r; `$N` is which. */
+function asked(t: TestContext, shell: string): World {
   const world = makeWorld(t);
   const { W } = world;
   const real = world.sh("command -v git").trim();
   mkdirSync(join(W, "path"));
-  // The second and third time that the scheduler asks for the branch.
   const wrapper = `#!/bin/bash
 if [[ " $* " == *" rev-parse "*" refs/heads/busbar/r "* ]] && tr '\\0' ' ' < /proc/$PPID/cmdline | grep -q scheduler/main.js; then
   echo >> "${W}/asked"
-  case $(wc -l < "${W}/asked") in 2|3) kill -KILL $$ ;; esac
+  N=$(wc -l < "${W}/asked")
+  ${shell}
 fi
 exec "${real}" "$@"
 `;
   writeFileSync(join(W, "path", "git"), wrapper, { mode: 0o755 });
   world.env.PATH = `${join(W, "path")}:${world.env.PATH}`;
-  const ran = await world.run([{ id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"] }]);
+  return world;
+}
+
+const A = { id: "a", command: "echo a > a.txt", allowed_files: ["a.txt"] };
+
+test("issue 3.1: git is killed while the branch is looked at: looked at again, nobody is asked, and the run ends", async (t) => {
+  const world = asked(t, "case $N in 2|3) kill -KILL $$ ;; esac");
+  const ran = await world.run([A]);
   assert.equal(ran.code, 0, ran.out + ran.err);
   const log = world.sh("cat state/*/logs/scheduler.log");
   assert.match(log, /the run waits until its branch was looked at.*SIGKILL/);
   assert.doesNotMatch(log, /the run is paused/);
+});
+
+test("issue 3.1: a person is asked after the fourth look that failed; from resume on looks are counted anew", async (t) => {
+  // After the run was let go on it fails twice more, then never again.
+  const shell = `W=$(dirname "$0")/..
+  if [ -e "$W/resumed" ]; then echo >> "$W/later"; [ $(wc -l < "$W/later") -gt 2 ] || kill -KILL $$
+  elif [ $N -gt 1 ]; then kill -KILL $$; fi`;
+  const world = asked(t, shell);
+  assert.equal((await world.busctl(["run", "--detach", world.plan([A])])).code, 0);
+  const log = () => world.sh("cat state/*/logs/scheduler.log");
+  await until("a person is asked", () => /the run is paused.*cannot be looked at.*SIGKILL/.test(log()));
+  writeFileSync(join(world.W, "resumed"), "");
+  assert.equal((await world.busctl(["resume", "r"])).code, 0);
+  const pauses = () => log().split("the run is paused").length - 1;
+  await until("it landed, or is paused again", () => pauses() > 1 || /"message":"landed"/.test(log()));
+  assert.equal(pauses(), 1, log());
 });
