@@ -293,6 +293,11 @@ export const ERRORS = {
     retryable: false,
     help: "Make sandboxes possible on this host (`busctl up` says what is missing), or say `sandbox: auto`.",
   },
+  NO_DESCRIPTORS: {
+    rpc: 1507,
+    retryable: true,
+    help: "Raise the limit on open files (`ulimit -n`) where busbar is started, or end what holds so many; then try again.",
+  },
 } as const satisfies Record<string, Entry>;
 
 export type ErrorCode = keyof typeof ERRORS;
@@ -330,9 +335,25 @@ export interface WireError {
   data?: { code: ErrorCode; help: string; retryable: boolean; [fact: string]: unknown };
 }
 
+/** An error of the catalogue as it is, and whatever comes of a process, or machine, that can open no more files. */
+export function knownError(error: unknown): BusbarError | undefined {
+  if (error instanceof BusbarError) return error;
+  for (let at: unknown = error; at instanceof Error; at = at.cause) {
+    const { code, syscall } = at as NodeJS.ErrnoException;
+    if (code !== "EMFILE" && code !== "ENFILE") continue;
+    const whose = code === "EMFILE" ? "this process" : "this machine";
+    return new BusbarError(
+      "NO_DESCRIPTORS",
+      `${whose} can open no more files (${syscall ?? "open"}: ${code})`,
+    );
+  }
+  return undefined;
+}
+
 /** To the wire. What is not of the catalogue becomes INTERNAL and keeps its text to itself. */
-export function toWireError(error: unknown, requestId?: string): WireError {
-  if (error instanceof BusbarError) {
+export function toWireError(failed: unknown, requestId?: string): WireError {
+  const error = knownError(failed);
+  if (error) {
     const entry = ERRORS[error.code];
     const { help: own } = error.data;
     const help = typeof own === "string" ? own : entry.help;

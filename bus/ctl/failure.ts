@@ -1,7 +1,7 @@
 // How a failure is said: what failed in one line, what to do in the next. Never a stack trace, unless
 // BUSBAR_DEBUG=1 asks for it. With --json an object on standard error.
 
-import { BusbarError } from "../../schemas/errors.ts";
+import { BusbarError, knownError } from "../../schemas/errors.ts";
 import type { Palette } from "./render/palette.ts";
 import { harmless, wrap } from "./render/width.ts";
 
@@ -17,17 +17,10 @@ export interface FailureOptions {
 
 /** Text for standard error, with its line end. */
 export function failureText(error: unknown, { json, debug, p, width }: FailureOptions): string {
-  const known =
-    error instanceof BusbarError
-      ? error
-      : new BusbarError(
-          "INTERNAL",
-          `busctl failed: ${error instanceof Error ? error.message : String(error)}`,
-        );
-  const help =
-    error instanceof BusbarError
-      ? helpOf(error)
-      : "This is a fault of busbar; BUSBAR_DEBUG=1 shows where it happened.";
+  const typed = knownError(error);
+  const words = `busctl failed: ${error instanceof Error ? error.message : String(error)}`;
+  const known = typed ?? new BusbarError("INTERNAL", words);
+  const help = typed ? helpOf(typed) : "This is a fault of busbar; BUSBAR_DEBUG=1 shows where it happened.";
   const stack = debug && error instanceof Error ? `${error.stack ?? ""}\n` : "";
   if (json) {
     const { message, code } = known;

@@ -3,6 +3,8 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
+import { failureText } from "../../bus/ctl/failure.ts";
+import { palette } from "../../bus/ctl/render/palette.ts";
 import {
   BusbarError,
   ERRORS,
@@ -83,6 +85,21 @@ test("a foreign error becomes INTERNAL and keeps its text to itself", () => {
   assert.equal(wire.data?.code, "INTERNAL");
   assert.doesNotMatch(JSON.stringify(wire), /secret detail/);
   assert.equal(wire.data?.request_id, "r-7");
+});
+
+test("issue 3.4: EMFILE and ENFILE anywhere are no fault of busbar: typed, with the cure, and they may be tried again", () => {
+  const cause = Object.assign(new Error("spawn git EMFILE"), { code: "EMFILE", syscall: "spawn git" });
+  for (const error of [cause, new Error("reading", { cause })]) {
+    const back = fromWireError(toWireError(error, "r-7"));
+    assert.ok(isCode(back, "NO_DESCRIPTORS") && back.retryable);
+    assert.match(back.message, /this process can open no more files \(spawn git: EMFILE\)/);
+    assert.match(String(back.data.help), /ulimit -n/);
+    const said = failureText(error, { json: false, debug: false, p: palette(false), width: 200 });
+    assert.match(said, /can open no more files[\s\S]*ulimit -n/);
+    assert.doesNotMatch(said, /fault of busbar/);
+  }
+  const all = Object.assign(new Error("x"), { code: "ENFILE" });
+  assert.match(toWireError(all).message, /this machine can open no more files/);
 });
 
 test("an error of a foreign server is known by its number alone, and an unknown one is INTERNAL", () => {
