@@ -6,9 +6,9 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import test, { type TestContext } from "node:test";
-import type { Escape, Targets } from "../helpers/escape-kit.ts";
+import { type Escape, pidsWith, type Targets } from "../helpers/escape-kit.ts";
 import { ESCAPES } from "../helpers/escapes.ts";
-import { testGroups } from "../helpers/groups.ts";
+import { groupsHere } from "../helpers/groups.ts";
 import { hasSandbox } from "../helpers/sandbox.ts";
 import { until } from "../helpers/wait.ts";
 import { makeWorld, type World } from "../helpers/world.ts";
@@ -59,12 +59,15 @@ interface Tried {
 
 async function tryAll(t: TestContext, sandbox: unknown): Promise<Tried> {
   const world = makeWorld(t);
-  const groups = testGroups(t, ["all"]);
-  if (groups) world.env.BUSBAR_CGROUP_BASE = groups.base;
+  const groups = groupsHere(t);
+  world.env.BUSBAR_CGROUP_BASE = groups.base;
   world.env.SCHEDULER_SECRET = "hidden";
   const host = await startHost(world);
   try {
-    return { through: await tryIn(world, makeTargets(world, host), sandbox), grouped: groups !== undefined };
+    return {
+      through: await tryIn(world, makeTargets(world, host), sandbox),
+      grouped: groups.all !== undefined,
+    };
   } finally {
     cleanUp(host);
   }
@@ -120,8 +123,8 @@ function makeTargets(world: World, { child, word, out, port }: HostProcess): Tar
 }
 
 /** Also what got through. */
-function cleanUp({ child, word }: HostProcess): void {
-  child.kill("SIGKILL");
+function cleanUp({ word }: HostProcess): void {
+  for (const pid of pidsWith(word)) process.kill(pid, "SIGKILL");
   for (const dir of ["/tmp", "/dev/shm", "/usr/local", "/etc"]) rmSync(join(dir, word), { force: true });
 }
 

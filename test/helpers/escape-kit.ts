@@ -47,8 +47,7 @@ export const python = (code: string) => `python3 -c '${code}'`;
 export const connect = (family: string, at: string) =>
   python(`import os,socket as s; c=s.socket(s.${family}); c.settimeout(3); c.connect(${at})`);
 /** Whether a process with this word still runs. */
-export const runs = (marker: string) => (targets: Targets) =>
-  commandLines().some((line) => line.includes(marker + targets.WORD));
+export const runs = (marker: string) => (targets: Targets) => pidsWith(marker + targets.WORD).length > 0;
 export const libc = "import ctypes,os; l=ctypes.CDLL(None,use_errno=True)";
 /** Starts what is to outlive the attempt, and waits until it runs. */
 export const daemon = (marker: string, how: string) => {
@@ -59,14 +58,15 @@ export const daemon = (marker: string, how: string) => {
 /** Whether a file stands in OUT. */
 export const inOut = (name: string) => (targets: Targets) => existsSync(join(targets.OUT, name));
 
-function commandLines(): string[] {
+/** Of all whose command line holds it. */
+export function pidsWith(word: string): number[] {
   return readdirSync("/proc")
-    .filter((name) => Number(name) > 0)
-    .map((pid) => {
+    .map(Number)
+    .filter((pid) => {
       try {
-        return readFileSync(`/proc/${pid}/cmdline`, "latin1");
+        return pid > 0 && readFileSync(`/proc/${pid}/cmdline`, "latin1").includes(word);
       } catch {
-        return "";
+        return false;
       }
     });
 }

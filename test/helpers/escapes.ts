@@ -106,7 +106,7 @@ const PROCESSES: Escape[] = [
   {
     name: "ptrace",
     can: "take over your processes by ptrace",
-    open: "root",
+    open: "perhaps",
     script: python(
       `${libc}; p=int(os.environ["HOST_PID"]); r=l.ptrace(16,p,0,0); r or (os.waitpid(p,0x40000000), l.ptrace(17,p,0,0)); exit(r!=0)`,
     ),

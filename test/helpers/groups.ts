@@ -14,11 +14,23 @@ export const TEST_STATE = "/state/test";
 
 let count = 0;
 
-/** Undefined, with the reason said, where this machine lets us make none. They are gone after the test, or it fails. */
+/** Undefined, with the reason said, where this machine lets us make none of those needed. */
 export function testGroups(
   t: TestContext,
   needed: readonly ("all" | "memory" | "pids" | "cpu" | "io")[],
 ): (GroupHost & { base: string }) | undefined {
+  const host = groupsHere(t);
+  const lacking = needed.filter((name) => host[name] === undefined);
+  if (lacking.length === 0) return host;
+  console.log(
+    `LEFT OUT: ${t.name.split(":")[0]} with real control groups (needs ${lacking.join("-and-")}-group: ${host.notes.join("; ")})`,
+  );
+  t.skip("no control groups here");
+  return undefined;
+}
+
+/** Those that this machine lets us make, it may be none. They are gone after the test, or it fails. */
+export function groupsHere(t: TestContext): GroupHost & { base: string } {
   count += 1;
   const base = `/busbar-test-${process.pid}-${count}`;
   const host = { ...probeGroups({ [BASE_VARIABLE]: base }), base };
@@ -28,13 +40,7 @@ export function testGroups(
     for (const at of placesOf(host))
       if (existsSync(at.dir)) throw new Error(`left: ${readdirSync(at.dir).join(" ")} in ${at.dir}`);
   });
-  const lacking = needed.filter((name) => host[name] === undefined);
-  if (lacking.length === 0) return host;
-  console.log(
-    `LEFT OUT: ${t.name.split(":")[0]} with real control groups (needs ${lacking.join("-and-")}-group: ${host.notes.join("; ")})`,
-  );
-  t.skip("no control groups here");
-  return undefined;
+  return host;
 }
 
 /** Names of groups that are there, whatever they are for. */
