@@ -7,17 +7,17 @@
 // 4. The run is watched to its end; the bus or scheduler is started again when it was killed meanwhile.
 
 import { BusbarError, isCode } from "../../../schemas/errors.ts";
-import { inForceLine, type LimitFacts } from "../../../schemas/limit-plan.ts";
 import { IDLE_EXIT_MS } from "../../../schemas/limits.ts";
 import type { Params, Result } from "../../../schemas/methods.ts";
 import { toRunSpec } from "../../../schemas/plan/draft.ts";
-import { type SandboxInForce, sandboxInForce, sandboxWish } from "../../../schemas/sandbox.ts";
+import { sandboxInForce, sandboxWish } from "../../../schemas/sandbox.ts";
 import type { RunSpec } from "../../../schemas/task.ts";
 import { preflight } from "../../git/probe.ts";
 import { checkId } from "../address.ts";
+import { announce, toldOf } from "../announce.ts";
 import { attend } from "../attend.ts";
 import { openBus } from "../connect.ts";
-import { type Args, type Bus, type Ctx, say, sayJson, tell } from "../context.ts";
+import { type Args, type Bus, type Ctx, sayJson, tell } from "../context.ts";
 import { ensureUp } from "../daemons.ts";
 import { EXIT } from "../exit-codes.ts";
 import { checkInto } from "../into.ts";
@@ -26,7 +26,7 @@ import { type CheckedPlan, defaultWorkers, readPlan } from "../plan-check.ts";
 import { badPlan, hasErrors, planJson, problemsText, reportText } from "../plan-said.ts";
 import { formerLines } from "../render/former.ts";
 import { millis, plural } from "../render/time.ts";
-import { hanging, wrap } from "../render/width.ts";
+import { hanging } from "../render/width.ts";
 import { uncommittedFiles, uncommittedNote } from "../uncommitted.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
@@ -59,8 +59,12 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
   };
   const answer = await submit(ctx, connect, { spec, ...(addTo === undefined ? {} : { add_to: addTo }) });
   const own = !answer.attached && addTo === undefined;
-  const sandbox = sandboxInForce(sandboxWish(spec.sandbox, checked.config.sandbox), up.ping.sandbox);
-  const words = () => announce(ctx, spec, answer, { detach, own, sandbox, limits: up.ping.limits });
+  const words = async () => {
+    const told = await toldOf(connect, spec, answer, addTo);
+    const wish = sandboxWish(told.facts.sandbox, checked.config.sandbox);
+    const inForce = { sandbox: sandboxInForce(wish, up.ping.sandbox), limits: up.ping.limits };
+    await announce(ctx, { ...told, ...inForce, detach, own });
+  };
   if (detach) {
     await words();
     return EXIT.ok;
@@ -187,41 +191,4 @@ async function dryRun(ctx: Ctx, checked: CheckedPlan, spec: RunSpec, warnings: s
     `would run ${plural(spec.tasks.length, "task")} as ${spec.run} on ${spec.base_name} ${spec.base.slice(0, 12)}, ${spec.workers} at once; nothing was started`,
   );
   return EXIT.ok;
-}
-
-async function announce(
-  ctx: Ctx,
-  spec: RunSpec,
-  answer: { run: string; attached: boolean; tasks: number },
-  {
-    detach,
-    own,
-    sandbox,
-    limits,
-  }: { detach: boolean; own: boolean; sandbox: SandboxInForce; limits: LimitFacts | undefined },
-): Promise<void> {
-  const { run, attached, tasks } = answer;
-  const held = limits && inForceLine(limits);
-  if (ctx.json) {
-    const facts = { base: spec.base, base_name: spec.base_name, limits_by: held ?? null, sandbox };
-    const value = { type: "submitted", run, attached, tasks, ...facts };
-    await ctx.io.out(`${JSON.stringify(value)}\n`);
-    return;
-  }
-  const what = attached
-    ? "runs already with exactly this plan; attached to it"
-    : `${plural(tasks, "task")} submitted`;
-  await say(
-    ctx,
-    `${ctx.p.bold(run)}: ${what}, base ${spec.base_name} ${spec.base.slice(0, 12)}, ${spec.workers} at once`,
-  );
-  if (held !== undefined)
-    await say(ctx, ...wrap(`limits: ${held}`, ctx.io.columns() - 4).map((line) => ctx.p.dim(`  ${line}`)));
-  if (spec.gate === "none")
-    await tell(ctx, "gate: none - only each task's own acceptance is proof", ctx.p.yellow);
-  await tell(ctx, `sandbox: ${sandbox.said}`, sandbox.shut ? undefined : ctx.p.yellow);
-  if (!detach && !own)
-    await say(ctx, `  Ctrl-C and SIGTERM only leave it; to cancel it:  busctl cancel ${run}`);
-  if (detach)
-    await say(ctx, `  watch it:   busctl tasks --follow --run ${run}`, `  cancel it:  busctl cancel ${run}`);
 }
