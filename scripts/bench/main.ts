@@ -16,12 +16,24 @@ import { capture } from "./capture.ts";
 import { dispatch } from "./dispatch.ts";
 import { recovery } from "./recovery.ts";
 import { rpc } from "./rpc.ts";
+import { sandbox } from "./sandbox.ts";
 import { shim } from "./shim.ts";
 import { state } from "./state.ts";
 import { reached, renderRows } from "./table.ts";
 import { workspaces } from "./workspaces.ts";
 
-const BENCHES: readonly Bench[] = [rpc, blobs, state, recovery, audit, workspaces, capture, shim, dispatch];
+const BENCHES: readonly Bench[] = [
+  rpc,
+  blobs,
+  state,
+  recovery,
+  audit,
+  workspaces,
+  capture,
+  shim,
+  sandbox,
+  dispatch,
+];
 
 async function main(): Promise<void> {
   const { values, positionals } = parseArgs({
