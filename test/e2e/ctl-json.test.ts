@@ -54,6 +54,7 @@ test("every answer of busctl --json has exactly the names that PROTOCOL.md lists
   await ask("grant", ["grant", "r/b", "e.txt"]);
   await ask("cancel", ["cancel", "r/b"]);
   await ask("retry", ["retry", "r/b"]);
+  await ask("doctor", ["doctor"]);
   await ask("verify", ["verify"]);
   await ask("gc", ["gc", "--dry-run"]);
   await ask("down", ["down"]);
