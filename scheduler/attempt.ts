@@ -7,7 +7,7 @@
 
 import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
-import type { Outcome } from "../schemas/job.ts";
+import type { Outcome, ShimJob } from "../schemas/job.ts";
 import type { Run, Task } from "../schemas/task.ts";
 import type { Bases } from "./bases.ts";
 import type { Canaries } from "./canary.ts";
@@ -46,6 +46,8 @@ export class AttemptRunner {
   /** What of an attempt that was cancelled is kept is kept with this; only the end of the scheduler ends its git. */
   readonly #kit: Kit;
   #workspace: Workspace | undefined;
+  /** Secrets that the agent has. */
+  #given: ShimJob["secrets"] | undefined;
   /** The machine when the agent was started. */
   #before: Partial<MachineLook> = {};
   /** What the agent filled the disk with, once it was removed. */
@@ -63,11 +65,15 @@ export class AttemptRunner {
     return this.#work.attempt;
   }
 
+  #at(workspace: Workspace): Concluding {
+    return { ...this.#work, workspace, ...(this.#given ? { given: this.#given } : {}) };
+  }
+
   /** The bus was asked by the agent for a new snapshot. */
   publish(): void {
     const workspace = this.#workspace;
     if (!workspace) return;
-    this.#captures.ask(() => publishOnRequest({ ...this.#work, workspace }));
+    this.#captures.ask(() => publishOnRequest(this.#at(workspace)));
   }
 
   /** A fresh attempt. Never rejects. */
@@ -80,6 +86,7 @@ export class AttemptRunner {
       const prepared = await this.#prepare(lease.port);
       if (!prepared) return;
       this.#workspace = prepared.workspace;
+      this.#given = prepared.job.secrets;
       await whileAway(kit, attempt, () => {
         faultPoint("scheduler.attempt.before-agent-phase");
         return kit.bus.call("attempt_update", { ...attempt.ref, phase: "agent" });
@@ -149,7 +156,7 @@ export class AttemptRunner {
   }
 
   async #end(workspace: Workspace, ended: Ended): Promise<void> {
-    const at: Concluding = { ...this.#work, workspace };
+    const at = this.#at(workspace);
     await this.#captures.idle();
     const { signal } = at.attempt.abort;
     if (signal.aborted) return await this.#keepOnly(at);

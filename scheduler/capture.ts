@@ -3,7 +3,7 @@
 //   1. Scan with an index that can be believed (capture-index.ts), in a directory that the attempt is not told of;
 //      GIT_DIR is the control repository, never the agent's.
 //   2. Sort each touched path (capture-sort.ts): refused, outside the scope, or in scope. What is in scope and holds a
-//      secret (secret-scan.ts) is refused.
+//      secret (secret-scan.ts) is refused, once git has made blobs of it beside the repository's own.
 //   3. Blobs and tree of what is in scope; what is outside stays in the workspace on the disk and is listed. The
 //      tree must differ from the base in just that.
 //   4. One commit whose only parent is the base, kept alive by the snapshot's ref in the user's repository.
@@ -27,7 +27,7 @@ import { type NewObjects, withNewObjects } from "./new-objects.ts";
 import { modeOf, type OnDisk } from "./on-disk.ts";
 import type { Identity } from "./own-repo.ts";
 import { createRef, readRef } from "./refs.ts";
-import { type Leak, leaksIn, type ScanRules } from "./secret-scan.ts";
+import { leaksIn, type ScanRules, withoutValues } from "./secret-scan.ts";
 import { type Snare, snaresAside } from "./snares.ts";
 import { submoduleChanges } from "./submodules.ts";
 import type { Workspace } from "./workspace.ts";
@@ -108,19 +108,23 @@ async function captureBy(order: CaptureOrder, scratch: string, made: NewObjects)
   const added = changed.filter((change) => change.kind === "added").map((change) => change.path);
   const told = new Set(rest.refused.map(({ path }) => path));
   const [kept, twins] = await Promise.all([keep(order, tree, made), caseTwins(made.control, tree, added)]);
+  const refused = [
+    ...rest.refused,
+    ...foreign.map(unaccountedFor),
+    ...(await snaresAside(workspace.work)).map(special).filter(({ path }) => !told.has(path)),
+  ];
+  const clean = (text: string) => (order.scan ? withoutValues(text, order.scan) : text);
   return {
     ...rest,
     ...kept,
     tree,
     changed,
-    refused: [
-      ...rest.refused,
-      ...foreign.map(unaccountedFor),
-      ...(await snaresAside(workspace.work)).map(special).filter(({ path }) => !told.has(path)),
-    ],
+    outside: rest.outside.map(({ path, kind }) => ({ path: clean(path), kind })),
+    refused: refused.map(({ path, rule, why }) => ({ path: clean(path), rule, why: clean(why) })),
+    ignored: rest.ignored.map(clean),
     twins,
-    anomalies: [...replaced, ...notes, ...anomalies],
-    submodules,
+    anomalies: [...replaced, ...notes, ...anomalies].map(clean),
+    submodules: submodules.map(clean),
   };
 }
 
@@ -139,15 +143,14 @@ async function contentBy(order: CaptureOrder, scratch: string, baseTree: string)
   const aside = new Set((await snaresAside(workspace.work)).map(({ name }) => name));
   found.touched = found.touched.filter(({ name }) => !aside.has(name));
   const sorted = sort(order, found, await unchangedLarge(place, found.touched));
-  const leaks = order.scan ? await leaksIn(place, sorted.inside, order.scan) : [];
-  const leaking = new Set(leaks.map(({ name }) => name));
-  sorted.inside = sorted.inside.filter(({ name }) => !leaking.has(name));
-  sorted.refused.push(...leaks.map(secretIn));
   const [inside, outside] = await Promise.all([
     hashAll(place, sorted.inside, true),
     hashAll(place, sorted.outside, false),
   ]);
-  const changed = changesOf(sorted.inside, inside.oids);
+  const all = changesOf(sorted.inside, inside.oids);
+  const leaks = order.scan ? await leaksIn(control, all, order.scan) : [];
+  const leaking = new Set(leaks.map(({ path }) => path));
+  const changed = all.filter(({ path }) => !leaking.has(path));
   const tree = await writeTree(place, changed.map(indexChange));
   const foreign =
     tree === baseTree && changed.length === 0
@@ -159,7 +162,7 @@ async function contentBy(order: CaptureOrder, scratch: string, baseTree: string)
     tree: changed.length === 0 && foreign.length === 0 ? baseTree : tree,
     changed,
     outside: changesOf(sorted.outside, outside.oids).map(({ path, kind }) => ({ path, kind })),
-    refused: sorted.refused,
+    refused: [...sorted.refused, ...leaks.map((leak) => ({ ...leak, rule: "secret" as const }))],
     ignored: found.ignored.map(showName),
     foreign,
     notes:
@@ -167,10 +170,6 @@ async function contentBy(order: CaptureOrder, scratch: string, baseTree: string)
         ? []
         : [`taken byte for byte, against their attributes: ${raw.slice(0, 20).join(", ")}`],
   };
-}
-
-function secretIn({ name, line, what }: Leak): Refused {
-  return { path: showName(name), rule: "secret", why: `line ${line} holds ${what}` };
 }
 
 function special({ name, what }: Snare): Refused {

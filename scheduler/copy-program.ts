@@ -5,9 +5,12 @@ import { execa } from "execa";
 import { BusbarError } from "../schemas/errors.ts";
 import { faultPoint } from "../schemas/fault-points.ts";
 
-/** A file or directory into the directory `to`, or with `from` ending in "/." its content. Rejects with IO. */
-export async function copyInto(from: string, to: string): Promise<void> {
-  await runProgram("cp", ["-a", "--reflink=auto", "--", from, `${to}/`]);
+/**
+ * A file or directory into the directory `to`, or with `from` ending in "/." its content. `follow`: of a link the file or
+ * directory that it leads to, under the link's name. Rejects with IO.
+ */
+export async function copyInto(from: string, to: string, follow = false): Promise<void> {
+  await runProgram("cp", ["-a", ...(follow ? ["-H"] : []), "--reflink=auto", "--", from, `${to}/`]);
 }
 
 /** Everything of the file system of `path` is on the disk afterwards. Rejects with IO. */

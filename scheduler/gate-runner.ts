@@ -157,7 +157,10 @@ async function isSetUp(
 ): Promise<boolean> {
   const { gate } = run.spec;
   if (gate === "none") return false;
-  const key = await kit.setups.keyOf(gate.setup, tree, checkEnvSpecs(kit, task.spec.env));
+  const key = await kit.setups.keyOf(gate.setup, tree, {
+    specs: checkEnvSpecs(kit, task.spec.env),
+    copied: run.spec.copy ?? [],
+  });
   return key !== undefined && (await kit.setups.place(key, at.work));
 }
 

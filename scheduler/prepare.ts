@@ -166,7 +166,10 @@ async function setUp(at: Preparing, place: JobPlace, workspace: Workspace): Prom
       throw new BusbarError("WORKSPACE_FAILED", `${check.run}: ${summary}\n${log}`);
     }
   };
-  const key = await kit.setups.keyOf(gate.setup, base, checkEnvSpecs(kit, task.spec.env));
+  const key = await kit.setups.keyOf(gate.setup, base, {
+    specs: checkEnvSpecs(kit, task.spec.env),
+    copied: local,
+  });
   if (key === undefined) await steps();
   else await kit.setups.once(key, { workspace, base, homes: place.homes, before: local }, steps, signal);
   await noteSetupFiles(kit.control, workspace, base);

@@ -53,17 +53,6 @@ export class SecretSources {
     return values;
   }
 
-  /** For looking out for them: those that can be read. */
-  async readable(specs: readonly Pick<EnvSpec, "secrets">[]): Promise<SecretValues> {
-    const values = new Map<string, string>();
-    for (const spec of specs)
-      for (const [name, source] of Object.entries(spec.secrets ?? {})) {
-        const value = await this.#read(name, source).catch(() => undefined);
-        if (value !== undefined) values.set(source, value);
-      }
-    return values;
-  }
-
   async #read(name: string, source: string): Promise<string> {
     const at = source.indexOf(":");
     const where = source.slice(at + 1);
@@ -120,8 +109,10 @@ function fileText(path: string, unavailable: (why: string) => BusbarError): stri
 /** Rejects with why; nothing of what was printed is part of it. */
 async function commandText(command: string, options: SecretSourcesOptions): Promise<string> {
   const limit = options.commandMs ?? SECRET_COMMAND_MS;
+  // `timeout` bounds it also when nobody is left to: the scheduler may be killed while it runs.
+  const bound = String(Math.ceil(limit / 1000) + 1);
   faultPoint("scheduler.secrets.before-command");
-  const child = execa("/bin/sh", ["-c", command], {
+  const child = execa("timeout", ["--kill-after=1", bound, "/bin/sh", "-c", command], {
     cwd: options.cwd,
     env: { ...options.host },
     extendEnv: false,

@@ -33,6 +33,7 @@ import { scan } from "./capture-scan.ts";
 import { type Control, controlGit } from "./control.ts";
 import { copyInto, syncFileSystem } from "./copy-program.ts";
 import type { Homes, HostEnv } from "./environment.ts";
+import { localFacts } from "./local-copies.ts";
 import { removeAll } from "./open-tree.ts";
 import { placeGit } from "./place-git.ts";
 import { leftOutside, setupKey, treeFiles } from "./setup-key.ts";
@@ -60,6 +61,8 @@ interface Entry {
   paths: string[];
 }
 
+/** For looking through what a set-up left. */
+const SEARCH_MS = 120_000;
 const MACHINE = [process.version, process.arch, process.platform];
 
 export class SetupCache {
@@ -74,16 +77,25 @@ export class SetupCache {
     clearLeft(options.top);
   }
 
-  /** `tree`: commit or tree that stands in the place. Undefined: the set-up has to run. */
+  /**
+   * `tree`: commit or tree that stands in the place; `copied`: files of the checkout that come along. Undefined: the set-up
+   * has to run.
+   */
   async keyOf(
     steps: readonly SetupStep[],
     tree: string,
-    specs: readonly EnvSpec[],
+    { specs, copied }: { specs: readonly EnvSpec[]; copied: readonly string[] },
   ): Promise<string | undefined> {
     if (steps.length === 0 || steps.some(({ key }) => key.length === 0)) return undefined;
     const { control, host } = this.#options;
     const { stdout } = await controlGit(control, ["ls-tree", "-r", "-z", "--full-tree", tree]);
-    return setupKey({ steps, files: treeFiles(stdout), specs, host, machine: MACHINE });
+    return setupKey({
+      steps,
+      files: treeFiles(stdout),
+      specs,
+      host,
+      machine: [...MACHINE, ...localFacts(control.topLevel, copied)],
+    });
   }
 
   /** Copies what is kept under the key into `work`. False: nothing is, or it did not fit; then nothing was left. */
@@ -207,16 +219,33 @@ async function keepEntry(top: string, key: string, work: string, paths: string[]
   }
 }
 
-/** In a file or as the target of a link. What could not be read might hold it. */
+/**
+ * In a file or as the target of a link; links are not followed, and what is no file is not opened. What could not be read, or
+ * not in time, might hold it.
+ */
 async function holdsText(work: string, paths: readonly string[], text: string): Promise<boolean> {
-  const options = { cwd: work, reject: false, stdin: "ignore", stderr: "ignore" } as const;
-  faultPoint("scheduler.setup.before-search");
-  const files = await execa("grep", ["-rqF", "--null-data", "-e", text, "--", ...paths], options);
-  if (files.exitCode !== 1) return true;
-  const tops = paths.map((path) => `./${path}`);
+  const options = {
+    cwd: work,
+    reject: false,
+    stdin: "ignore",
+    stderr: "ignore",
+    timeout: SEARCH_MS,
+  } as const;
+  const tops = paths.map((path) => `./${path.replace(/\/$/, "")}`);
   faultPoint("scheduler.setup.before-search-links");
-  const links = await execa("find", [...tops, "-lname", `*${text}*`, "-print", "-quit"], options);
-  return links.exitCode !== 0 || links.stdout !== "";
+  const links = await execa("find", ["-P", ...tops, "-lname", `*${text}*`, "-print", "-quit"], options);
+  if (links.exitCode !== 0 || links.stdout !== "") return true;
+  const plain = tops.filter((path) => !lstatSync(join(work, path)).isSymbolicLink());
+  if (plain.length === 0) return false;
+  const bound = String(SEARCH_MS / 1000);
+  faultPoint("scheduler.setup.before-search");
+  // `timeout`: it must end also when the scheduler is killed meanwhile.
+  const files = await execa(
+    "timeout",
+    [bound, "grep", "-rqF", "--devices=skip", "--null-data", "-e", text, "--", ...plain],
+    options,
+  );
+  return files.exitCode !== 1;
 }
 
 /** The entries used last stay. */

@@ -9,7 +9,7 @@ import { commitMessage } from "./candidate.ts";
 import { type Captured, capture } from "./capture.ts";
 import type { CheckoutWatch } from "./checkout-watch.ts";
 import { writeJson } from "./edges.ts";
-import { secretsIn } from "./environment.ts";
+import { type Secret, secretsIn } from "./environment.ts";
 import { harvest } from "./harvest.ts";
 import { agentEnvSpecs } from "./jobs.ts";
 import type { Attempt, Kit } from "./kit.ts";
@@ -39,6 +39,8 @@ export interface Concluding {
   canaries: Canaries;
   bases: Bases;
   checkouts: CheckoutWatch;
+  /** Secrets that the agent was given; absent where another scheduler started it. */
+  given?: readonly Secret[];
 }
 
 /** Harvest and capture, without a word to the bus: what a cancelled attempt gets, too. */
@@ -62,13 +64,18 @@ export async function keep(at: Concluding): Promise<Captured> {
   return captured;
 }
 
-/** What may be in no object: the secrets that the attempt was given, as far as they can be read again. */
-async function scanRules({ kit, task, run }: Concluding): Promise<ScanRules> {
+/**
+ * What may be in no object: the secrets that the attempt was given. An earlier scheduler has told nobody what they were: they
+ * are read again, and rejects (SECRET_UNAVAILABLE) where that is not possible.
+ */
+async function scanRules({ kit, task, run, given }: Concluding): Promise<ScanRules> {
   const { may_hold_secrets } = run.spec;
-  const specs = agentEnvSpecs(kit, task.spec);
-  const sources = await kit.secrets.readable(specs);
+  const again = async () => {
+    const specs = agentEnvSpecs(kit, task.spec);
+    return secretsIn({ host: kit.env, specs, sources: await kit.secrets.read(specs) });
+  };
   return {
-    secrets: secretsIn({ host: kit.env, specs, sources }),
+    secrets: given ?? (await again()),
     ...(may_hold_secrets ? { mayLook: compilePathSet(may_hold_secrets).matches } : {}),
   };
 }

@@ -8,14 +8,22 @@ const MAX_ENCODED_BYTES = 16 * 1024;
 /** Lines of a value of several lines (a key file) are searched for one by one from this length. */
 const MIN_LINE_CHARS = 16;
 const MAX_LINES = 500;
+/** One long run of the characters of encodings. */
+const TELLING = /^[A-Za-z0-9+/=_-]{32,}$/;
 /** A fragment of base64 below this is too common to search for. */
 const MIN_BASE64_CHARS = 6;
 
-/** All forms of one value, each once. */
-export function secretForms(value: string): Buffer[] {
+/**
+ * All forms of one value, each once. `telling`: of the single lines of a value only those that say by themselves whose
+ * they are: the first line of every key file of a kind is the same.
+ */
+export function secretForms(value: string, lines: "all" | "telling" = "all"): Buffer[] {
   const text = value.trim();
   if (Buffer.byteLength(text) < MIN_FORM_BYTES) return [];
-  const forms = new Set<string>([text, ...linesOf(text)]);
+  const forms = new Set<string>([
+    text,
+    ...linesOf(text).filter((line) => lines === "all" || TELLING.test(line)),
+  ]);
   const bytes = Buffer.from(text);
   if (bytes.length <= MAX_ENCODED_BYTES) {
     for (const form of [...urlForms(text), ...quotedForms(text), ...base64Forms(bytes)]) forms.add(form);

@@ -8,6 +8,7 @@
 // What is held is bounded by the longest form or the reach of a rule. In the place of a secret stands
 // `[redacted:NAME]`; all other bytes stay as they are.
 
+import { MAX_FRAME_BYTES } from "../schemas/limits.ts";
 import { secretForms } from "../schemas/secret-forms.ts";
 import { type Hit, type Word, WordFinder } from "./find-words.ts";
 import { RuleStage } from "./redact-rules.ts";
@@ -32,22 +33,80 @@ export function redactor(secrets: readonly Secret[], sink: Sink): Stage {
 }
 
 /**
- * Declared values only, in a stream of lines that must keep their form (JSON frames): nothing of a line is held back
- * beyond its end. What is given to the sink may be kept, as may what is pushed when there are no secrets.
+ * Declared values only, in a stream of JSON frames, one a line, which stay frames. A frame is looked at once it is whole, and in
+ * its strings as they are meant: JSON can write a character in many ways. What is no JSON, or longer than any frame may be,
+ * is looked at as bytes. What is given to the sink may be kept, as may what is pushed when there are no secrets.
  */
-export function lineRedactor(secrets: readonly Secret[], sink: Sink): Stage {
+export function frameRedactor(secrets: readonly Secret[], sink: Sink): Stage {
   if (secrets.length === 0) return { push: sink, end: () => {} };
   const values = new ValueStage(secrets, (bytes) => sink(Buffer.from(bytes)));
+  const redacted = valueRedactor(secrets);
+  const asBytes = (line: Buffer) => {
+    values.push(line);
+    values.end();
+  };
+  const frame = (line: Buffer) => {
+    const clean = line.length > MAX_FRAME_BYTES ? undefined : cleanFrame(line, redacted);
+    if (clean === undefined) asBytes(line);
+    else sink(clean);
+  };
+  let held: Buffer[] = [];
+  let size = 0;
+  const release = (deed: (line: Buffer) => void) => {
+    if (size > 0) deed(Buffer.concat(held));
+    held = [];
+    size = 0;
+  };
   return {
     push: (bytes) => {
-      const end = bytes.lastIndexOf(0x0a) + 1;
-      if (end > 0) {
-        values.push(bytes.subarray(0, end));
-        values.end();
+      let from = 0;
+      for (let end = bytes.indexOf(0x0a); end >= 0; end = bytes.indexOf(0x0a, from)) {
+        held.push(keep(bytes.subarray(from, end + 1)));
+        size += end + 1 - from;
+        release(frame);
+        from = end + 1;
       }
-      if (end < bytes.length) values.push(bytes.subarray(end));
+      if (from < bytes.length) held.push(keep(bytes.subarray(from)));
+      size += bytes.length - from;
+      // The bus refuses it whatever it says.
+      if (size > MAX_FRAME_BYTES) release(asBytes);
     },
-    end: () => values.end(),
+    end: () => release(frame),
+  };
+}
+
+/** The frame without secrets; as it came where it holds none; undefined: it is no JSON. */
+function cleanFrame(line: Buffer, redacted: (text: string) => string): Buffer | undefined {
+  let changed = false;
+  const clean = (text: string) => {
+    const now = redacted(text);
+    changed ||= now !== text;
+    return now;
+  };
+  const walk = (value: unknown): unknown => {
+    if (typeof value === "string") return clean(value);
+    if (typeof value === "number")
+      return redacted(String(value)) === String(value) ? value : clean(String(value));
+    if (Array.isArray(value)) return value.map(walk);
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, part]) => [clean(name), walk(part)]));
+  };
+  try {
+    const frame = walk(JSON.parse(line.toString("utf8")));
+    return changed ? Buffer.from(`${JSON.stringify(frame)}\n`) : line;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of whole texts; the search is prepared once. */
+function valueRedactor(secrets: readonly Secret[]): (text: string) => string {
+  const parts: Buffer[] = [];
+  const stage = new ValueStage(secrets, (bytes) => parts.push(Buffer.from(bytes)));
+  return (text) => {
+    stage.push(Buffer.from(text));
+    stage.end();
+    return Buffer.concat(parts.splice(0)).toString("utf8");
   };
 }
 

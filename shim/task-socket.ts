@@ -3,7 +3,7 @@
 // 1. Listen: directory 0700 and ours, socket 0600 from its first moment, path length checked.
 // 2. For each connection: connect to the bus, say `hello` as agent with this attempt's token, take the answer.
 // 3. From then on bytes go both ways, each side waiting for the other (back-pressure). Towards the bus declared secrets
-//    are replaced: what an agent tells the bus stands in journal and events (L6). Lines are looked at one by one, so that
+//    are replaced: what an agent tells the bus stands in journal and events (L6). Frames are looked at one by one, so that
 //    nothing of a call is held back.
 // 4. When the agent has closed its half (`printf ... | nc -U`), the bus side stays until the answers to all lines
 //    are there, for a bounded time.
@@ -22,7 +22,7 @@ import {
   PROTOCOL_VERSION,
   TASK_SOCKET_WAIT_MS,
 } from "../schemas/limits.ts";
-import { lineRedactor, type Secret } from "./redact.ts";
+import { frameRedactor, type Secret } from "./redact.ts";
 
 const NEWLINE = 0x0a;
 const RETRY_MS = 100;
@@ -188,7 +188,7 @@ function join(
   bus: Socket,
   { rest, secrets }: { rest: Buffer; secrets: readonly Secret[] },
 ): void {
-  const towardsBus = lineRedactor(secrets, (bytes) => {
+  const towardsBus = frameRedactor(secrets, (bytes) => {
     if (!bus.write(bytes)) agent.pause();
   });
   let asked = 0;

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { NO_ENV } from "../../schemas/task.ts";
 import { engineWorld, shellTask } from "../helpers/engine.ts";
+import { until } from "../helpers/wait.ts";
 
 const VALUE = "zuluzulu-4711-of-the-file";
 
@@ -51,6 +52,43 @@ const OLD = `ghp_${"Z9y8X7w6V5".repeat(3)}uvwxyz`;
 function objects(world: Awaited<ReturnType<typeof engineWorld>>): string {
   return world.git("git cat-file --batch-all-objects --batch --buffer | tr '\\0' '\\n'");
 }
+
+test("L6: what git would store is looked through: encodings, links, names; a value that is another one meanwhile", async (t) => {
+  const world = await engineWorld(t);
+  writeFileSync(join(world.dir, "key"), VALUE);
+  const env = { ...NO_ENV, pass: ["W"], secrets: { KEY: `file:${world.dir}/key` } };
+  const own = { retries: 0, acceptance: [{ run: "true" }], env, allowed_files: ["**"] };
+  const run = await world.submit([
+    shellTask(
+      "encoded",
+      'echo "*.u16 working-tree-encoding=UTF-16" > .gitattributes; printf "%s" "$KEY" | iconv -t UTF-16 > e.u16',
+      own,
+    ),
+    shellTask("link", 'ln -s "$KEY" l', own),
+    shellTask("name", 'echo x > "n-$KEY"', own),
+    shellTask("rotated", 'echo other-value-of-the-file > "$W/key"; echo "$KEY" > r.txt', {
+      ...own,
+      depends_on: ["after"],
+    }),
+    shellTask("after", "until [ -e $W/first ]; do sleep 0.05; done; echo a > a.txt", {
+      ...own,
+      env: { ...NO_ENV, pass: ["W"] },
+    }),
+  ]);
+  await until("the first three are through", async () => {
+    const { task } = await world.state(run);
+    return ["encoded", "link", "name"].every((id) => task(id).state.name === "blocked");
+  });
+  writeFileSync(join(world.dir, "first"), "");
+  const { task } = await world.ended(run);
+  const why = (id: string) => task(id).attempts[0]?.evidence?.summary;
+  const it = "the value of the secret KEY";
+  assert.equal(why("encoded"), `secret in the change: e.u16: line 1 holds ${it}`);
+  assert.equal(why("link"), `secret in the change: l: line 1 holds ${it}`);
+  assert.equal(why("name"), `secret in the change: n-[redacted:KEY]: its name holds ${it}`);
+  assert.equal(why("rotated"), `secret in the change: r.txt: line 1 holds ${it}`);
+  assert.doesNotMatch(objects(world), new RegExp(VALUE));
+});
 
 test("case 40 secrets-in-output, G4: a secret in a file stops the change, and gets into no object", async (t) => {
   const world = await engineWorld(

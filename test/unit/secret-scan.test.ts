@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { leakInText } from "../../scheduler/secret-scan.ts";
+import { leakInText, withoutValues } from "../../scheduler/secret-scan.ts";
 
 const VALUE = "pa55 w@rd-of-the-plan";
 const secrets = [{ name: "KEY", value: VALUE }];
@@ -55,5 +55,33 @@ test("L6: found wherever the pieces of a large text meet", async () => {
       },
     ),
     { numRuns: 20 },
+  );
+});
+
+test("L6: what the base holds does not hide what is new; a value longer than the overlap of pieces is found", async () => {
+  const long = Array.from({ length: 2_000 }, (_, n) => `${n}-0123456789`).join(".");
+  for (const at of [230_000, 245_000, 255_000, 262_144]) {
+    const leak = await leakInText(`${"x\n".repeat(at / 2)}${long}\n${"y\n".repeat(50_000)}`, {
+      secrets: [{ name: "LONG", value: long }],
+    });
+    assert.equal(leak?.what, "the value of the secret LONG", String(at));
+  }
+});
+
+test("L6: lines that every key file of a kind has do not make a text somebody's key", async () => {
+  const body = "MIIEvgIBADANBgkqhkiG9w0BAQEFAASCBKgwggSkAgEAAoIBAQC7";
+  const pem = `-----BEGIN PRIVATE KEY-----\n${body}\n-----END PRIVATE KEY-----`;
+  const rules = { secrets: [{ name: "PEM", value: pem }], mayLook: () => true };
+  assert.equal(
+    await leakInText('if (text.startsWith("-----BEGIN PRIVATE KEY-----")) throw 1;', rules),
+    undefined,
+  );
+  assert.match((await leakInText(`key = ${body}`, rules))?.what ?? "", /PEM/);
+});
+
+test("L6: names of files are told without values", () => {
+  assert.equal(
+    withoutValues(`src/${VALUE}.txt and ${encodeURIComponent(VALUE)}`, { secrets }),
+    "src/[redacted:KEY].txt and [redacted:KEY]",
   );
 });

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import fc from "fast-check";
 import { secretForms } from "../../schemas/secret-forms.ts";
-import { lineRedactor, redactor, redactText, type Secret } from "../../shim/redact.ts";
+import { frameRedactor, redactor, redactText, type Secret } from "../../shim/redact.ts";
 
 const KEY = "sk-test-51HxQ9aZbYcXdWeVfUgT";
 const PASSWORD = "pa55:w@rd/with+chars";
@@ -167,7 +167,7 @@ test("property: in any pieces, no form of a secret is left and the rest stays by
 
 test("issue 4.4, L6: lines keep their form; a value that is cut into pieces is found; nothing is held beyond a line", () => {
   const out: Buffer[] = [];
-  const stage = lineRedactor(SECRETS, (bytes) => out.push(bytes));
+  const stage = frameRedactor(SECRETS, (bytes) => out.push(bytes));
   const text = `{"a":"${KEY}"}\n{"b":"sk-te"}\n{"c":"${PASSWORD}`;
   for (const byte of Buffer.from(text)) {
     const piece = Buffer.from([byte]);
@@ -180,4 +180,24 @@ test("issue 4.4, L6: lines keep their form; a value that is cut into pieces is f
     Buffer.concat(out).toString(),
     '{"a":"[redacted:KEY]"}\n{"b":"sk-te"}\n{"c":"[redacted:PASSWORD]',
   );
+});
+
+test("issue 4.4, L6: a value is found in a frame however JSON writes its characters; other frames stay as they came", () => {
+  const value = "p\u00e4ss<w\u00f6rd>&17";
+  const run = (text: string) => {
+    const out: Buffer[] = [];
+    const stage = frameRedactor([{ name: "KEY", value }], (bytes) => out.push(bytes));
+    stage.push(Buffer.from(text));
+    stage.end();
+    return Buffer.concat(out).toString();
+  };
+  const escaped = [...value].map((c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
+  for (const written of [value, escaped, value.replace("<", "\\u003c").replace("&", "\\u0026")])
+    assert.equal(
+      run(`{"a":["${written}"],"${written}":1}\n`),
+      '{"a":["[redacted:KEY]"],"[redacted:KEY]":1}\n',
+    );
+  const plain = '{"a": "p\\u00e4ss", "n": 1.50}\n';
+  assert.equal(run(plain), plain);
+  assert.equal(run(`not json ${value}\n`), "not json [redacted:KEY]\n");
 });
