@@ -13,7 +13,8 @@
 import { faultPoint } from "../schemas/fault-points.ts";
 import { controlGit } from "./control.ts";
 import type { PlannedCheck } from "./gate.ts";
-import { type GateOrder, type GateResult, runGate } from "./gate-runner.ts";
+import type { GateOrder } from "./gate-order.ts";
+import { type GateResult, runGate } from "./gate-runner.ts";
 import type { Attempt, Kit } from "./kit.ts";
 import { whileAway } from "./settle.ts";
 

@@ -9,14 +9,16 @@
 
 import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
-import type { Run, Verdict } from "../schemas/task.ts";
+import type { Run } from "../schemas/task.ts";
+import type { Verdict } from "../schemas/verdict.ts";
 import { type Bases, lifeOf, pauseRun } from "./bases.ts";
 import { writeCommit } from "./commit.ts";
 import { controlGit } from "./control.ts";
 import { makePrivateDir } from "./dirs.ts";
 import { randomHex, removeTree } from "./edges.ts";
 import { checksFor, lacksProgram } from "./gate.ts";
-import { type GateOrder, runGate } from "./gate-runner.ts";
+import type { GateOrder } from "./gate-order.ts";
+import { runGate } from "./gate-runner.ts";
 import type { Kit } from "./kit.ts";
 import { withNewObjects } from "./new-objects.ts";
 

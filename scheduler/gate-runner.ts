@@ -7,37 +7,29 @@
 //    HOME, TMPDIR, caches and PORT, one after the other. The first red ends it.
 // 3. Each verdict is recorded with the command, its exit and the tree that it ran on.
 // 4. The place is given back or removed. Logs stay with the attempt: checks/<n>-<name>.log.
-// 5. What says nothing about the tree is tried again in a new place; gate.ts decides how often and what it means then.
+// 5. A check whose input was green before does not run (verdict-cache.ts). Red beside such ones: all of them run.
+// 6. What says nothing about the tree is tried again in a new place; gate.ts decides how often and what it means then.
 
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { compilePathSet } from "../schemas/globs.ts";
-import type { Evidence, Run, Task, Verdict } from "../schemas/task.ts";
+import type { Evidence } from "../schemas/task.ts";
+import type { Verdict } from "../schemas/verdict.ts";
 import { confined } from "./confine.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
 import { jobBase, randomHex } from "./edges.ts";
 import type { SecretValues } from "./environment.ts";
 import { errorEvidence, evidence } from "./evidence.ts";
 import { afterTrouble, hintOf, judge, type PlannedCheck, type Trouble } from "./gate.ts";
+import type { GateOrder } from "./gate-order.ts";
 import { checkEnvSpecs, checkJob, type JobPlace } from "./jobs.ts";
-import type { Attempt, Kit } from "./kit.ts";
+import type { Kit } from "./kit.ts";
 import { copyLocal } from "./local-copies.ts";
 import { clearWay } from "./open-tree.ts";
 import { whileAway } from "./settle.ts";
 import { type Ended, explained, isListening, lookAtMachine } from "./trouble.ts";
-
-export interface GateOrder {
-  attempt: Attempt;
-  task: Task;
-  run: Run;
-  commit: string;
-  tree: string;
-  checks: readonly PlannedCheck[];
-  /** Recorded instead of the checks' own tiers. */
-  as?: "canary" | "base";
-  signal: AbortSignal;
-}
+import { fromRecord } from "./verdict-cache.ts";
 
 export type GateResult =
   | { kind: "pass" }
@@ -60,6 +52,19 @@ type PassResult = Exclude<GateResult, { kind: "infra" }> | Troubled;
 /** Never rejects but for an abort of `signal`. */
 export async function runGate(kit: Kit, order: GateOrder): Promise<GateResult> {
   if (order.checks.length === 0) return { kind: "pass" };
+  const { keys, left } = await fromRecord(kit, order);
+  if (left.length === 0) return { kind: "pass" };
+  const result = await untilClear(kit, { ...order, checks: left, keys });
+  if (result.kind !== "fail" || left.length === order.checks.length) return result;
+  // Nobody is blamed where what did not run might have left something that these need.
+  kit.log.info("red after checks that did not run; all of them run", {
+    ...order.attempt.ref,
+    tree: order.tree,
+  });
+  return await untilClear(kit, { ...order, keys });
+}
+
+async function untilClear(kit: Kit, order: GateOrder): Promise<GateResult> {
   const troubles: Trouble[] = [];
   for (;;) {
     const result = await onePass(kit, order);
@@ -183,7 +188,8 @@ export function setupOf(steps: readonly { run: string }[], timeout_s: number): P
 /** One command under a shim; its verdict is recorded. */
 export async function runCheck(
   kit: Kit,
-  order: Pick<GateOrder, "attempt" | "task" | "run" | "tree" | "as" | "signal">,
+  order: Pick<GateOrder, "attempt" | "task" | "run" | "tree" | "signal"> &
+    Partial<Pick<GateOrder, "as" | "keys">>,
   place: JobPlace,
   check: PlannedCheck,
 ): Promise<PassResult> {
@@ -208,6 +214,7 @@ export async function runCheck(
   order.signal.throwIfAborted();
   const { outcome, machine } = ended;
   const judged = judge(check, outcome, { machine, takenPort: takenPort(ended) });
+  const keyed = order.keys?.get(check);
   const verdict: Verdict = {
     check: check.name,
     tier: order.as ?? check.tier,
@@ -217,7 +224,14 @@ export async function runCheck(
     duration_ms: outcome.duration_ms,
     command: check.run,
     summary: judged.summary,
+    ...(keyed && { ...keyed, at: new Date(kit.clock.now()).toISOString() }),
   };
+  if (keyed?.again && judged.verdict === "fail")
+    kit.log.warn("a check is red whose input was green before: that verdict stands for nothing any more", {
+      ...attempt.ref,
+      check: check.name,
+      before: keyed.again,
+    });
   await whileAway(kit, attempt, () => {
     faultPoint("scheduler.gate.before-record-verdict");
     return kit.bus.call("record_verdict", { ...attempt.ref, verdict });

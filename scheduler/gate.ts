@@ -15,7 +15,8 @@
 import type { Outcome } from "../schemas/job.ts";
 import type { Limits } from "../schemas/limit-spec.ts";
 import { acceptanceName } from "../schemas/proof.ts";
-import type { EnvSpec, Gate, RunSpec, TaskSpec, Verdict } from "../schemas/task.ts";
+import type { EnvSpec, Gate, RunSpec, TaskSpec } from "../schemas/task.ts";
+import type { Verdict } from "../schemas/verdict.ts";
 import { MET } from "./evidence.ts";
 
 export interface PlannedCheck {
@@ -26,6 +27,8 @@ export interface PlannedCheck {
   limits: Limits;
   /** Of the check itself. */
   env?: EnvSpec;
+  /** Globs of the files that alone decide it. Absent: everything may. */
+  inputs?: readonly string[];
 }
 
 export type CheckOf =
@@ -80,6 +83,7 @@ function tierOf(gate: Gate | undefined, tier: "shallow" | "middle" | "deep"): Pl
     timeout_s: check.timeout_s,
     limits: check.limits,
     ...(check.env === undefined ? {} : { env: check.env }),
+    ...(check.inputs.length === 0 ? {} : { inputs: check.inputs }),
   }));
 }
 

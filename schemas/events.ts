@@ -2,17 +2,8 @@
 // Every event of a task carries the attempt it is about, where there is one.
 
 import type { Outcome } from "./job.ts";
-import type {
-  AttemptRecord,
-  Cause,
-  Evidence,
-  Need,
-  Phase,
-  RunSpec,
-  SnapshotInfo,
-  TaskSpec,
-  Verdict,
-} from "./task.ts";
+import type { AttemptRecord, Cause, Evidence, Need, Phase, RunSpec, SnapshotInfo, TaskSpec } from "./task.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** One changed path of a snapshot against its base; null mode and oid = deleted. */
 export interface ChangedPath {

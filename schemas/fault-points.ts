@@ -148,6 +148,7 @@ export const FAULT_POINTS = [
   "scheduler.doctor.before-signal",
   "scheduler.doctor.before-try",
   "scheduler.gate.before-record-verdict",
+  "scheduler.verdicts.before-record",
   "scheduler.gc.before-make-archive",
   "scheduler.gc.before-remove-claim",
   "scheduler.gc.before-set-time",

@@ -115,6 +115,13 @@ export const RETRY_BASE_MS = 1_000;
 export const RETRY_FACTOR = 1.5;
 export const RETRY_MAX_MS = 60_000;
 
+/** Inputs of checks whose verdict is remembered; the oldest are forgotten. */
+export const MAX_PROVEN_INPUTS = 20_000;
+/** A verdict older than this stands for no other check: what nobody knows of may have changed meanwhile. */
+export const VERDICT_AGE_MS = 7 * 24 * 3600_000;
+/** One in so many uses of a verdict is a run of the check instead, to see whether it still holds. */
+export const VERDICT_SAMPLE = 20;
+
 /** W6: no workspace is made beyond this use of the disk. */
 export const DISK_LIMIT_PERCENT = 85;
 /** W9: an idle workspace is archived after this long. */

@@ -19,8 +19,10 @@ import { AuditTime } from "./audit-time.ts";
 import type { JournalRecord } from "./events.ts";
 import { LimitFacts } from "./limit-plan.ts";
 import { OutcomeShape } from "./outcome.ts";
+import { Id, Oid, Place } from "./shapes.ts";
 import type { Run, Task } from "./task.ts";
-import { Cause, Evidence, Id, Oid, Phase, Place, RunSpec, SnapshotInfo, STATES, Verdict } from "./task.ts";
+import { Cause, Evidence, Phase, RunSpec, SnapshotInfo, STATES } from "./task.ts";
+import { type Earlier, Verdict, VerdictKey } from "./verdict.ts";
 
 /** `T` as a phantom: the result's type, for client stubs. */
 interface MethodDef<P extends z.ZodType = z.ZodType, R = unknown> {
@@ -43,8 +45,14 @@ const OfTask = { run: Id, task: Id };
 const OfAttempt = { ...OfTask, attempt: z.int().positive() };
 const Text = z.string().max(16_384);
 
+/** What agents, people and the scheduler read. */
+const READ = { roles: ["agent", "person", "scheduler"], idempotent: true, reads: true } as const;
+/** What a shim reports. */
+const REPORTED = { roles: ["shim"], idempotent: true, reads: false } as const;
 /** What the scheduler says, and may say again. */
 const TOLD = { roles: ["scheduler"], idempotent: true, reads: false } as const;
+/** What it asks. */
+const ASKED = { ...TOLD, reads: true } as const;
 
 export const METHODS = {
   // --- any, also before hello
@@ -63,13 +71,11 @@ export const METHODS = {
 
   // --- agent: the connection is the attempt
   get_task: method<{ task: Task; attempt?: number; run: Run }>()({
-    roles: ["agent", "person", "scheduler"],
+    ...READ,
     params: z.strictObject({ run: Id.optional(), task: Id.optional() }),
-    idempotent: true,
-    reads: true,
   }),
   get_file: method<FileAnswer>()({
-    roles: ["agent", "person", "scheduler"],
+    ...READ,
     params: z.strictObject({
       run: Id.optional(),
       task_id: Id.optional(),
@@ -77,11 +83,9 @@ export const METHODS = {
       version: z.int().min(0).optional(),
       fresh: z.boolean().optional(),
     }),
-    idempotent: true,
-    reads: true,
   }),
   list_files: method<ListAnswer>()({
-    roles: ["agent", "person", "scheduler"],
+    ...READ,
     params: z.strictObject({
       run: Id.optional(),
       task_id: Id.optional(),
@@ -91,8 +95,6 @@ export const METHODS = {
       limit: z.int().positive().optional(),
       after: z.string().max(8192).optional(),
     }),
-    idempotent: true,
-    reads: true,
   }),
   task_status_update: method<{ state_version: number }>()({
     roles: ["agent"],
@@ -119,32 +121,26 @@ export const METHODS = {
 
   // --- shim: the token is the attempt
   register: method<{ heartbeat_ms: number; lease_until: string }>()({
-    roles: ["shim"],
+    ...REPORTED,
     params: z.strictObject({
       kind: z.enum(["agent", "check"]),
       name: z.string().max(120),
       pid: z.int().positive(),
       start_time: z.string().max(80),
     }),
-    idempotent: true,
-    reads: false,
   }),
   heartbeat: method<{ lease_until: string }>()({
-    roles: ["shim"],
+    ...REPORTED,
     params: z.strictObject({
       kind: z.enum(["agent", "check"]),
       usage: z.strictObject({ rss: z.number(), cpu_ms: z.number(), processes: z.int() }).optional(),
     }),
-    idempotent: true,
-    reads: false,
   }),
   complete: method<{ accepted: boolean }>()({
-    roles: ["shim"],
+    ...REPORTED,
     params: z.strictObject({
       outcome: OutcomeShape,
     }),
-    idempotent: true,
-    reads: false,
   }),
 
   // --- scheduler
@@ -212,6 +208,11 @@ export const METHODS = {
     ...TOLD,
     params: z.strictObject({ ...OfAttempt, verdict: Verdict }),
   }),
+  /** Of these keys, the passes that may stand for a check; `uses`: how often each has been recorded. */
+  find_verdicts: method<{ found: { key: string; uses: number; earlier: Earlier }[] }>()({
+    ...ASKED,
+    params: z.strictObject({ ...OfAttempt, keys: z.array(VerdictKey).max(400) }),
+  }),
   /** Ends the attempt's work; the bus decides what follows (retrying, blocked, review, passed). */
   settle_attempt: method<{ state: (typeof STATES)[number]; state_version: number }>()({
     ...TOLD,
@@ -251,10 +252,8 @@ export const METHODS = {
   }),
   /** Paths of what landed since `base` that the attempt had read or changed itself, and all tasks landed since. */
   inputs_changed: method<{ paths: string[]; landed_since: string[] }>()({
-    roles: ["scheduler"],
+    ...ASKED,
     params: z.strictObject({ ...OfAttempt }),
-    idempotent: true,
-    reads: true,
   }),
   /** Writes workspace_manifest.json and .workspace_commit into the attempt's directory (W3). */
   write_manifest: method<{ manifest: string; files: number }>()({

@@ -1,6 +1,7 @@
 // What proves a tree, in one place: the scheduler runs these checks, the bus refuses a landing that lacks one.
 
-import type { Gate, RunSpec, TaskSpec, Verdict } from "./task.ts";
+import type { Gate, RunSpec, TaskSpec } from "./task.ts";
+import type { Verdict } from "./verdict.ts";
 
 export interface RequiredCheck {
   tier: Verdict["tier"];
@@ -34,13 +35,16 @@ export function newestVerdict(
   return verdicts.findLast((one) => one.tree === tree && one.tier === tier && one.check === check);
 }
 
+/** A pass by a run of its own, or one that names the pass of the same input that stands for it. */
+function proves(verdict: Verdict | undefined): boolean {
+  return verdict?.verdict === "pass" && (verdict.cached === undefined || verdict.key !== undefined);
+}
+
 /** Those of `required` whose newest verdict on `tree` is not a pass. */
 export function unproven(
   required: readonly RequiredCheck[],
   verdicts: readonly Verdict[],
   tree: string,
 ): RequiredCheck[] {
-  return required.filter(
-    ({ tier, name }) => newestVerdict(verdicts, { tree, tier, check: name })?.verdict !== "pass",
-  );
+  return required.filter(({ tier, name }) => !proves(newestVerdict(verdicts, { tree, tier, check: name })));
 }

@@ -2,26 +2,11 @@
 // `plan/`; it is turned into these shapes before anything is submitted.
 
 import { z } from "zod";
-import { idFault, showId } from "./ids.ts";
 import { Limits } from "./limit-spec.ts";
 import { MAX_TASKS_PER_RUN, MAX_TIMEOUT_S, MAX_WORKERS, MIN_TIMEOUT_S } from "./limits.ts";
-import { pathFault, placeFault } from "./repo-path.ts";
 import { SandboxSaid } from "./sandbox.ts";
-
-export const Id = z.string().superRefine((value, ctx) => {
-  const fault = idFault(value);
-  if (fault) ctx.addIssue({ code: "custom", message: `id ${showId(value)} ${fault}` });
-});
-export const RepoPath = z.string().superRefine((value, ctx) => {
-  const fault = pathFault(value);
-  if (fault) ctx.addIssue({ code: "custom", message: `path ${showId(value)} ${fault}` });
-});
-/** A directory of this machine. */
-export const Place = z.string().superRefine((value, ctx) => {
-  const fault = placeFault(value);
-  if (fault) ctx.addIssue({ code: "custom", message: `directory ${showId(value)} ${fault}` });
-});
-export const Oid = z.string().regex(/^[0-9a-f]{40}([0-9a-f]{24})?$/, "must be a full object id");
+import { Id, Oid, RepoPath } from "./shapes.ts";
+import type { Verdict } from "./verdict.ts";
 
 /** One criterion: a command that must end with 0, a sentence for the agent, or both. */
 export const Acceptance = z.strictObject({ text: z.string().optional(), run: z.string().optional() });
@@ -92,10 +77,6 @@ export type TaskSpec = z.infer<typeof TaskSpec>;
 export type Acceptance = z.infer<typeof Acceptance>;
 export type EnvSpec = z.infer<typeof EnvSpec>;
 
-export const TIERS = ["shallow", "middle", "deep"] as const;
-export const Tier = z.enum(TIERS);
-export type Tier = z.infer<typeof Tier>;
-
 export const Check = z.strictObject({
   name: z.string().min(1).max(80),
   run: z.string().min(1),
@@ -150,6 +131,8 @@ export const RunSpec = z.strictObject({
   contracts: z.array(z.string()).default([]),
   /** Absent: what the host says, else the default. */
   sandbox: SandboxSaid.exactOptional(),
+  /** False: every check runs, whatever was proven before. */
+  reuse_verdicts: z.boolean().optional(),
   tasks: z.array(TaskSpec).min(1).max(MAX_TASKS_PER_RUN),
 });
 export type RunSpec = z.infer<typeof RunSpec>;
@@ -226,20 +209,6 @@ export const SnapshotInfo = z.strictObject({
   changed_count: z.int(),
 });
 export type SnapshotInfo = z.infer<typeof SnapshotInfo>;
-
-export const VerdictValue = z.enum(["pass", "fail", "infra"]);
-export const Verdict = z.strictObject({
-  check: z.string(),
-  tier: z.union([Tier, z.enum(["acceptance", "scope", "canary", "base", "setup"])]),
-  /** The tree that the check ran on. */
-  tree: Oid,
-  verdict: VerdictValue,
-  exit: z.int().nullable(),
-  duration_ms: z.number(),
-  command: z.string(),
-  summary: z.string().default(""),
-});
-export type Verdict = z.infer<typeof Verdict>;
 
 /** What a blocked task needs from a person, or from upstream. */
 export type Need =

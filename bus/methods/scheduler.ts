@@ -13,12 +13,14 @@ import {
 import { reportInto } from "../state/decide-run.ts";
 import { land, settle } from "../state/decide-settle.ts";
 import { inputsChanged } from "../state/inputs.ts";
+import { ProvenInputs } from "../state/proven-inputs.ts";
 import type { CallContext } from "../state/view.ts";
 import { type Deps, signsOfLife } from "./deps.ts";
 import { runsForScheduler } from "./live-runs.ts";
 
 export function schedulerHandlers(deps: Deps): Handlers {
-  const { store, random } = deps;
+  const { store, random, clock } = deps;
+  const proven = new ProvenInputs(store);
   const lives = signsOfLife(deps);
   const leaseMs = deps.config.lease_s * 1000;
   return {
@@ -43,6 +45,7 @@ export function schedulerHandlers(deps: Deps): Handlers {
     settle_attempt: (ctx, p) => store.change(ctx, (d) => settle(d, p, random)),
     land: (ctx, p) => store.change(ctx, (d) => land(d, p)),
     report_into: (ctx, p) => store.change(ctx, (d) => reportInto(d, p)),
+    find_verdicts: (_ctx, p) => ({ found: proven.find(p.keys, clock.now()) }),
     inputs_changed: (_ctx, p) => inputsChanged(store.view, p),
   };
 }

@@ -11,6 +11,7 @@ import { nextAttempt } from "../../schemas/next-attempt.ts";
 import { newestVerdict } from "../../schemas/proof.ts";
 import { pathFault } from "../../schemas/repo-path.ts";
 import type { AttemptRecord, Task } from "../../schemas/task.ts";
+import type { Earlier, Verdict } from "../../schemas/verdict.ts";
 import { type Draft, newestAttempt } from "./draft.ts";
 import { inputsChanged } from "./inputs.ts";
 import { hasOutcome, hasProc } from "./procs.ts";
@@ -262,7 +263,27 @@ export function recordVerdict(d: Draft, p: Parsed<"record_verdict">): Result<"re
   }
   const event = { type: "task.verdict", attempt: p.attempt, verdict: p.verdict } as const;
   if (task.state.name !== "running" && task.state.name !== "passed") throw over(task, p.attempt);
+  if (p.verdict.cached) mustBeBorneOut(d, p.verdict, p.verdict.cached);
   return { state_version: d.emitTask(task, event).state_version };
+}
+
+/** A cached verdict stands only for a pass that this state holds: of the same key and command, by a run of its own. */
+function mustBeBorneOut(d: Draft, verdict: Verdict, { run, task, attempt, tree, at }: Earlier): void {
+  const record = d.task(run, task)?.attempts.find((one) => one.attempt === attempt);
+  const earlier = record?.verdicts.find(
+    (one) =>
+      one.key !== undefined &&
+      one.key === verdict.key &&
+      one.tree === tree &&
+      one.at === at &&
+      one.command === verdict.command &&
+      one.cached === undefined &&
+      one.verdict === "pass",
+  );
+  if (earlier && verdict.verdict === "pass") return;
+  const where = `${showId(taskKey(run, task))}#${attempt}`;
+  const what = `verdict of ${verdict.check}: ${where} has no pass of the same input on tree ${tree} that could stand for it`;
+  throw new BusbarError("UNPROVEN", what, { tree: verdict.tree, missing: [verdict.check] });
 }
 
 /** The task, running this very attempt; FENCED when that is over. */

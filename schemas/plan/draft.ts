@@ -36,6 +36,7 @@ export interface PlanDraft {
   gate?: Gate | "none";
   protect: string[];
   may_hold_secrets?: string[];
+  reuse_verdicts?: boolean;
   copy?: string[];
   serial: string[];
   contracts: string[];
@@ -83,6 +84,7 @@ export function toRunSpec(draft: PlanDraft, resolved: Resolved): RunSpec {
     gate: draft.gate,
     protect: draft.protect,
     ...(draft.copy ? { copy: draft.copy } : {}),
+    ...(draft.reuse_verdicts === undefined ? {} : { reuse_verdicts: draft.reuse_verdicts }),
     ...(draft.may_hold_secrets ? { may_hold_secrets: draft.may_hold_secrets } : {}),
     serial: draft.serial,
     contracts: draft.contracts,

@@ -135,7 +135,7 @@ const Check = z.union([
     name: z.string().min(1).max(80).optional().describe("Short name for reports; default the command"),
     run: Command.describe("Shell command that must end with 0, run at the top of the tree"),
     inputs: Patterns.optional().describe(
-      "Patterns of the files that decide the result; then a verdict may be reused",
+      "Patterns of the files that alone decide the result: with the same content its pass counts again, and it needs nothing of checks before it",
     ),
     timeout: Duration.optional().describe("Hard limit; default 10m"),
     limits: LimitsInput.optional(),
@@ -236,6 +236,10 @@ export const PlanHead = z.strictObject({
   may_hold_secrets: Patterns.optional().describe(
     "Patterns of files that may hold what looks like a secret (test data); a secret of the plan itself never",
   ),
+  reuse_verdicts: z
+    .boolean()
+    .optional()
+    .describe("Whether a check may stand by its pass on the same input (default); false: all run every time"),
   protect: Patterns.optional().describe("Patterns of files restored from the base before every check"),
   serial: Patterns.optional().describe(
     "Patterns of public files: tasks that may touch one go one after the other",

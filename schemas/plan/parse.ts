@@ -246,6 +246,7 @@ function draftOf(
     reads: head.reads ?? "dependencies",
     protect: head.protect ?? [],
     ...(head.copy ? { copy: [...new Set(head.copy)] } : {}),
+    ...(head.reuse_verdicts === undefined ? {} : { reuse_verdicts: head.reuse_verdicts }),
     ...(head.may_hold_secrets ? { may_hold_secrets: head.may_hold_secrets } : {}),
     serial: head.serial ?? [],
     contracts: head.contracts ?? [],

@@ -2,7 +2,8 @@
 // The table is complete by its type: a new method does not compile without its line.
 
 import { METHODS, type MethodName, ROLES, type Role } from "../../schemas/methods.ts";
-import { CAUSES, Phase, RunSpec, STATES, TaskSpec, TIERS } from "../../schemas/task.ts";
+import { TIERS } from "../../schemas/shapes.ts";
+import { CAUSES, Phase, RunSpec, STATES, TaskSpec } from "../../schemas/task.ts";
 import type { Random } from "./random.ts";
 
 /** What the values are taken from. */
@@ -185,6 +186,7 @@ export const CALLS: { readonly [M in MethodName]: Make } = {
     moved: r.chance(0.5),
     why: text(r),
   }),
+  find_verdicts: (r, f) => ({ ...ofAttempt(r, f), keys: [r.pick(["0", "f"]).repeat(64)] }),
   inputs_changed: ofAttempt,
   write_manifest: ofAttempt,
   submit_run: (r, f) => ({

@@ -56,6 +56,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["bus.segment.", "bus.pack.", "bus.index."],
   },
   {
+    needs: "a check whose input was green before",
+    test: "test/e2e/engine-verdicts.test.ts",
+    word: "dies on the way to a cached verdict",
+    points: ["scheduler.verdicts."],
+  },
+  {
     needs: "set-up steps with key files, and files of the checkout that are copied",
     test: "test/fault/setup-cache.test.ts",
     word: "W8",

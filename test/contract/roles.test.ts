@@ -33,6 +33,7 @@ const PARAMS: Partial<Record<MethodName, unknown>> = {
   settle_attempt: { ...ATTEMPT, result: { kind: "needs_files" } },
   land: { ...ATTEMPT, old_head: OID, commit: OID, tree: OID },
   report_into: { run: "r", branch: "b", head: OID, moved: true },
+  find_verdicts: { ...ATTEMPT, keys: ["0".repeat(64)] },
   inputs_changed: ATTEMPT,
   write_manifest: ATTEMPT,
   submit_run: undefined,

@@ -251,7 +251,10 @@ echo 'echo true > test/gate.sh; touch -r src/build.sh test/gate.sh; mv test asid
     assert.equal(ran.code, 1, ran.out + ran.err);
     const { run: state, tasks } = await world.state(run);
     assert.equal(state.landed.length, 0);
-    const verdicts = tasks.get("a")?.attempts[0]?.verdicts.map((one) => `${one.check} ${one.verdict}`);
-    assert.deepEqual(verdicts, ["acceptance-1 pass", "build pass", "tests fail"]);
+    const verdicts = tasks
+      .get("a")
+      ?.attempts[0]?.verdicts.map((one) => `${one.tier} ${one.check} ${one.verdict}`);
+    const own = ["acceptance acceptance-1 pass", "middle build pass", "deep tests fail"];
+    assert.deepEqual(verdicts, [...own, "base tests pass"], "and the gate is green on the base");
   }
 });

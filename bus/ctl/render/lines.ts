@@ -5,6 +5,7 @@ import type { AnyEvent, JournalRecord } from "../../../schemas/events.ts";
 import { type Palette, paintState } from "./palette.ts";
 import { changeBy, isLoud, type Row } from "./row.ts";
 import { clockTime, duration, millis } from "./time.ts";
+import { earlierName } from "./verdicts-used.ts";
 import { cut, oneLine, wrap } from "./width.ts";
 
 export function changeLine(record: JournalRecord, p: Palette, width: number): string | undefined {
@@ -143,8 +144,10 @@ function accessFacts(record: JournalRecord): string {
 
 function eventFacts(event: AnyEvent): string {
   switch (event.type) {
-    case "task.verdict":
-      return `${event.verdict.check} ${event.verdict.verdict} ${duration(event.verdict.duration_ms)}`;
+    case "task.verdict": {
+      const { check, verdict, cached, duration_ms } = event.verdict;
+      return `${check} ${verdict} ${cached ? `by ${earlierName(cached)}` : duration(duration_ms)}`;
+    }
     case "task.snapshot":
       return `v${event.snapshot.version} ${event.snapshot.commit.slice(0, 10)} ${event.changed.length} paths`;
     case "task.files_requested":

@@ -8,6 +8,7 @@ import { outcomeWords } from "./outcome.ts";
 import type { Shown } from "./palette.ts";
 import { rowOf } from "./row.ts";
 import { duration, millis } from "./time.ts";
+import { usedLines, verdictsUsed } from "./verdicts-used.ts";
 import { oneLine } from "./width.ts";
 
 export interface FileChange {
@@ -55,6 +56,8 @@ export function buildReport({ run, summary, tasks, files, now, version }: Report
     /** All attempts together; more than the wall clock when they ran side by side. */
     attempt_ms: tasks.reduce((sum, task) => sum + attemptMs(task, now), 0),
     landed: run.landed,
+    /** Checks that did not run because their input was green before. */
+    reused: verdictsUsed(tasks),
     /** By what agents and checks were shut in, as far as they were. */
     sandbox: [...new Set(tasks.flatMap(sandboxesOf))].sort(),
     /** Asked for, and not in force on this host. */
@@ -145,12 +148,16 @@ function taskReport(task: Task, files: FileChange[], now: number) {
       evidence: one.evidence?.summary ?? null,
       inputs_changed: one.inputs_changed ?? [],
       limit_hits: limitHits(one),
-      verdicts: one.verdicts.map(({ check, tier, verdict, exit, duration_ms }) => ({
+      verdicts: one.verdicts.map(({ check, tier, verdict, exit, duration_ms, cached, again }) => ({
         check,
         tier,
         verdict,
         exit,
         duration_ms,
+        /** It did not run: this pass on the same input stands for it. */
+        cached: cached ?? null,
+        /** It ran to see whether this pass on the same input still holds. */
+        again: again ?? null,
       })),
     })),
     /** Since the last time a person asked for a retry: what counts against `retries`. */
@@ -176,6 +183,7 @@ export function reportMarkdown(report: Report): string {
     `- branch: \`${report.branch}\` at \`${report.head}\``,
     ...(report.into ? [intoLine(report.into, report.into_result)] : []),
     gateLine(report),
+    ...usedLines(report.reused).map((line) => `- ${cell(line)}`),
     `- sandbox: ${report.sandbox.length === 0 ? "**none**" : report.sandbox.map(cell).join("; ")}`,
     ...report.limits_missing.map((why) => `- **not in force** here: ${cell(why)}`),
     `- submitted: ${report.created} by ${cell(report.submitted_by)}; work of all attempts: ${duration(report.attempt_ms)}`,

@@ -1,12 +1,14 @@
 // One task on one screen: all that a person needs to decide about it. Pure.
 
 import { limitsLine } from "../../../schemas/limit-words.ts";
-import type { AttemptRecord, Run, Task, Verdict } from "../../../schemas/task.ts";
+import type { AttemptRecord, Run, Task } from "../../../schemas/task.ts";
+import type { Verdict } from "../../../schemas/verdict.ts";
 import { adviceFor } from "./advice.ts";
 import { type Palette, paintState } from "./palette.ts";
 import { limitHits, limitsMissing, sandboxesOf } from "./report.ts";
 import { doubtNote, rowOf, timeOf } from "./row.ts";
 import { clockTime, duration, millis, plural } from "./time.ts";
+import { earlierName } from "./verdicts-used.ts";
 import { cut, harmless, oneLine, wrap } from "./width.ts";
 
 /** Lines of a log's end that are shown. */
@@ -117,7 +119,12 @@ function verdictLine(verdict: Verdict, own: string | undefined, p: Palette): str
   const word = { pass: p.green("pass"), fail: p.red("fail"), infra: p.yellow("infra") }[verdict.verdict];
   const exit = verdict.exit === null || verdict.exit === 0 ? "" : ` exit ${verdict.exit}`;
   const merged = verdict.tier === "canary" || own === undefined || verdict.tree === own ? "" : " merged";
-  return `      ${word} ${verdict.tier} ${oneLine(verdict.check)}${merged}${exit} ${duration(verdict.duration_ms)}  ${oneLine(verdict.command)}`;
+  const { cached, again } = verdict;
+  const time = cached
+    ? `did not run: passed on the same input in ${earlierName(cached)}, ${duration(cached.duration_ms)} saved`
+    : duration(verdict.duration_ms);
+  const sample = again ? ` (run again: passed on the same input in ${earlierName(again)})` : "";
+  return `      ${word} ${verdict.tier} ${oneLine(verdict.check)}${merged}${exit} ${time}${sample}  ${oneLine(verdict.command)}`;
 }
 
 function evidenceLines(task: Task, p: Palette, width: number): string[] {
