@@ -15,6 +15,7 @@ import { BusbarError, type ErrorCode } from "../schemas/errors.ts";
 import { jsonLog, type Log, systemClock } from "../schemas/ports.ts";
 import { armFaults, FAULT_VARIABLE } from "./client/fault.ts";
 import { startFailure } from "./client/last-words.ts";
+import { tellReady } from "./client/service.ts";
 import { loadConfig } from "./config.ts";
 import { startDaemon } from "./daemon.ts";
 import { clearScratch } from "./git/scratch.ts";
@@ -167,6 +168,7 @@ async function main(argv: string[]): Promise<void> {
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const)
     process.on(signal, () => void daemon.obey(signal));
   process.stdout.write(`ready ${daemon.socket}\n`);
+  tellReady();
   log.info("ended", { why: await daemon.ended });
 }
 

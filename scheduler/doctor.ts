@@ -16,7 +16,7 @@ import type { SandboxMode } from "../schemas/sandbox.ts";
 import { Group, type GroupFacts } from "../shim/group.ts";
 import { launchArgv } from "../shim/launch.ts";
 import type { HostEnv } from "./environment.ts";
-import { BASE_VARIABLE } from "./group-host.ts";
+import { BASE_VARIABLE, probeGroups } from "./group-host.ts";
 import { groupsOf, leaveGroups } from "./groups.ts";
 import { type LimitHost, probeLimits } from "./limit-host.ts";
 import { planLimits } from "./limit-plan.ts";
@@ -167,7 +167,7 @@ export interface DoctorWords {
 /** Never rejects: what cannot be tried is found missing. */
 export async function examineIsolation(words: DoctorWords): Promise<Finding[]> {
   const { env, dir, asked } = words;
-  const host = probeLimits(env, dir, `-doctor-${process.pid}`);
+  const host = probeLimits(env, dir, probeGroups(env, `-doctor-${process.pid}`));
   try {
     const trials = TRIALS.map((trial) => findingOf(trial, host, asked.limits));
     return await Promise.all([...trials, sandboxFinding(words)]);

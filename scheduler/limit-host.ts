@@ -15,9 +15,8 @@ export interface LimitHost {
 /** Of util-linux; looked for in the system's own directories only. */
 export const PRLIMIT = "/usr/bin/prlimit";
 
-/** `stateDir`: below it lie the workspaces. `suffix`: for places of groups that are not those in use. */
-export function probeLimits(env: HostEnv, stateDir: string, suffix = ""): LimitHost {
-  const groups = probeGroups(env, suffix);
+/** `stateDir`: below it lie the workspaces. `groups`: those that processes get, where it is not the scheduler that starts them. */
+export function probeLimits(env: HostEnv, stateDir: string, groups = probeGroups(env)): LimitHost {
   const own = readFileSync("/proc/self/limits", "latin1");
   const nofile = hardLimit(own, "Max open files");
   const nproc = hardLimit(own, "Max processes");

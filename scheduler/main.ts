@@ -16,6 +16,7 @@ import { armFaults, FAULT_VARIABLE } from "../bus/client/fault.ts";
 import { findBus, readToken } from "../bus/client/find.ts";
 import { startFailure } from "../bus/client/last-words.ts";
 import { makeSchedulerDir, removeSchedulerFile, writeSchedulerFile } from "../bus/client/running.ts";
+import { tellReady } from "../bus/client/service.ts";
 import { BusSession } from "../bus/client/session.ts";
 import { probeRepository, type RepoFacts } from "../bus/git/probe.ts";
 import { BusbarError } from "../schemas/errors.ts";
@@ -47,6 +48,7 @@ import type { SandboxHost } from "./sandbox-host.ts";
 import { SecretSources } from "./secret-sources.ts";
 import { whileAway } from "./settle.ts";
 import { SetupCache } from "./setup-cache.ts";
+import { askUnits, groupHostOf, SHIM_SOCKET_VARIABLE } from "./shim-units.ts";
 import { Usage } from "./usage.ts";
 
 /** A bus that is away this long while nothing runs is not waited for any more. */
@@ -89,7 +91,8 @@ function readArguments(argv: readonly string[]): Arguments {
   if (values.repo === undefined && !doctor) throw usage("--repo is missing");
   const idle = values["idle-s"];
   if (idle !== undefined && !/^\d{1,9}$/.test(idle)) throw usage("--idle-s must be a number");
-  const shim = values.shim === undefined ? shimProgram() : { node: process.execPath, args: [values.shim] };
+  const program = values.shim === undefined ? shimProgram() : { node: process.execPath, args: [values.shim] };
+  const shim = { ...program, socket: process.env[SHIM_SOCKET_VARIABLE] };
   const idleS = idle === undefined ? undefined : Number(idle);
   const gc = values.gc ? { dry: values["dry-run"] ?? false, idleS } : undefined;
   return { repo: values.repo ?? "", shim, gc, doctor };
@@ -120,6 +123,8 @@ class Scheduler {
   /** As the bus says it before anybody has registered. */
   #probed = "";
   #awaySince = systemClock.monotonic();
+  /** systemd has been told. */
+  #ready = false;
   #end: (code: number) => void = () => {};
   /** Fulfilled with the exit code. */
   readonly ended: Promise<number>;
@@ -168,7 +173,7 @@ class Scheduler {
   }
 
   async #register(client: BusClient): Promise<void> {
-    this.#limits ??= probeLimits(process.env, this.#probed);
+    this.#limits ??= await this.#probeLimits();
     const limits = this.#limits;
     this.#sandbox ??= await this.#probeSandbox();
     faultPoint("scheduler.start.before-register");
@@ -194,6 +199,8 @@ class Scheduler {
     });
     await client.call("subscribe", { from_seq: answer.seq });
     this.#awaySince = Number.POSITIVE_INFINITY;
+    if (!this.#ready) tellReady();
+    this.#ready = true;
     // Calls through the session work once this function is through.
     setImmediate(() => void engine.connected());
   }
@@ -216,6 +223,12 @@ class Scheduler {
       home: homedir(),
       host: process.env,
     });
+  }
+
+  /** Once, at the start. */
+  async #probeLimits(): Promise<LimitHost> {
+    const { socket } = this.#args.shim;
+    return probeLimits(process.env, this.#probed, socket ? groupHostOf(await askUnits(socket)) : undefined);
   }
 
   async #build(answer: WorkerAnswer, limitHost: LimitHost): Promise<Engine> {

@@ -41,6 +41,8 @@ interface Waiting {
   mark: string;
   /** Set for our own children. */
   pid?: number;
+  /** Whoever started it tells us of its end. */
+  told?: true;
   /** Who the shim is, if that is known from another source than its file. */
   shim?: PidFile | undefined;
   signal: AbortSignal;
@@ -79,9 +81,11 @@ export class ShimProcesses implements Processes {
     await Promise.allSettled([...this.#waiting.values()].map(({ over }) => over));
   }
 
-  /** Shims that live now, as far as they are our children. */
+  /** Shims that live now, as far as we have started them. */
   get pids(): number[] {
-    return [...this.#waiting.values()].flatMap((w) => (w.pid === undefined ? [] : [w.pid]));
+    return [...this.#waiting.values()].flatMap(
+      ({ pid, told, shim }) => pid ?? (told && shim ? shim.pid : []),
+    );
   }
 
   async run(job: ShimJob, signal: AbortSignal): Promise<Outcome> {
@@ -106,7 +110,7 @@ export class ShimProcesses implements Processes {
     for (const waiting of [...this.#waiting.values()]) {
       const probed = this.#probe(waiting);
       waiting.doubt = this.#doubtOf(waiting, probed);
-      if (probed.kind === "dead" && waiting.pid === undefined) void this.#gone(waiting, "nobody saw it end");
+      if (probed.kind === "dead" && !waiting.told) void this.#gone(waiting, "nobody saw it end");
     }
   }
 
@@ -148,14 +152,12 @@ export class ShimProcesses implements Processes {
     });
     const waiting: Waiting = { job, mark, settle, signal, shim: job.shim };
     if (launched) {
-      waiting.pid = launched.pid;
+      waiting.told = true;
+      if (launched.ours) waiting.pid = launched.pid;
       // Its number is its own until we have seen its end, which is not before the next turn of the loop.
       waiting.shim = identityOf(launched.pid);
-      void launched.ended.then(({ exit, words }) =>
-        this.#gone(
-          waiting,
-          `the shim ended (exit ${exit ?? "by signal"}) without an outcome${words ? `: ${words}` : ""}`,
-        ),
+      void launched.ended.then(({ how, words }) =>
+        this.#gone(waiting, `the shim ended (${how}) without an outcome${words ? `: ${words}` : ""}`),
       );
     }
     this.#waiting.set(key, waiting);

@@ -10,6 +10,7 @@
 //    down that it is there. None: start one, and ask.
 // 4. A program that somebody killed while it came up is started again, at most STARTS times; so is a bus that was killed
 //    in step 3. One that ended by itself said why, and that is told (launch.ts).
+// 5. Where they are services of systemd, nobody is started, only waited for (services.ts).
 // How they end stands in bring-down.ts.
 
 import { join } from "node:path";
@@ -18,11 +19,13 @@ import { RECONNECT_MAX_MS } from "../../schemas/limits.ts";
 import type { Ping } from "../../schemas/methods.ts";
 import { findBus } from "../client/find.ts";
 import { isSameProcess, type ProcessIdentity } from "../client/identity.ts";
+import type { DaemonName } from "../client/last-words.ts";
 import { runningScheduler } from "../client/running.ts";
 import { busPaths, type Endpoint } from "../paths.ts";
 import { notAnswering, openBus, PING_TIMEOUT_MS, ping, stateAndRemedy } from "./connect.ts";
 import type { Bus } from "./context.ts";
 import { type Host, launch, type Program, thisHost } from "./launch.ts";
+import { areServices, awaitService } from "./services.ts";
 
 /** From nothing to a registered worker, on a slow machine. */
 const START_TIMEOUT_MS = 15_000;
@@ -60,7 +63,7 @@ async function upOnce(commonDir: string, host: Host, idleExitMs: number | undefi
   const up = await ensureBus(commonDir, host, idleExitMs);
   if (up.ping.worker !== null) return up;
   const { state_dir } = up.endpoint;
-  const start = () => launch("scheduler", ["--repo", commonDir], logsOf(commonDir, host), host);
+  const start = () => startOrAwait("scheduler", commonDir, [], host);
   const { ping, started } = await workerThere(commonDir, state_dir, start);
   return { ...up, ping, started: started ? [...up.started, "scheduler"] : up.started };
 }
@@ -69,13 +72,15 @@ async function upOnce(commonDir: string, host: Host, idleExitMs: number | undefi
 export async function ensureBus(commonDir: string, host = thisHost(), idleExitMs?: number): Promise<Up> {
   const end = performance.now() + START_TIMEOUT_MS;
   const idle = idleExitMs === undefined ? [] : ["--idle-exit-ms", String(idleExitMs)];
-  const start = () => launch("busd", ["--repo", commonDir, ...idle], logsOf(commonDir, host), host);
+  const start = () => startOrAwait("busd", commonDir, idle, host);
   const { ping, endpoint, started } = await busAnswers(commonDir, end, start);
   return { ping, endpoint, started: started ? ["bus"] : [] };
 }
 
-function logsOf(commonDir: string, { env, uid }: Host): string {
-  return join(busPaths(commonDir, env, uid).state, "logs");
+function startOrAwait(name: DaemonName, commonDir: string, words: string[], host: Host): Program {
+  if (areServices(host.env)) return awaitService(name, commonDir);
+  const logs = join(busPaths(commonDir, host.env, host.uid).state, "logs");
+  return launch(name, ["--repo", commonDir, ...words], logs, host);
 }
 
 async function busAnswers(commonDir: string, end: number, start: () => Program) {

@@ -76,8 +76,8 @@ async function throughShim(
 ): Promise<void> {
   const ref = { run: "bench", task: `t${i}`, attempt: round + 1 };
   const job = shimJob(join(top, "jobs", `${round}-${i}`), socket, ref, ["/bin/true"]);
-  const { exit, words } = await (await launchShim(shim, job, process.env)).ended;
-  if (exit !== 0) throw new Error(`the shim ended with ${exit}: ${words}`);
+  const { how, words } = await (await launchShim(shim, job, process.env)).ended;
+  if (how !== "exit 0") throw new Error(`the shim ended (${how}): ${words}`);
 }
 
 /** 100 layers of 100; each task waits for two of the layer before. */

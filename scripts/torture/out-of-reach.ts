@@ -216,6 +216,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["shim.sandbox."],
   },
   {
+    needs: "systemd, which starts the shims and wants to be told",
+    test: "test/unit/services.test.ts",
+    word: "systemd",
+    points: ["scheduler.unit.", "shared.service."],
+  },
+  {
     needs: "a run with `into`",
     test: "test/e2e/git-merge.test.ts",
     word: "into",
