@@ -6,24 +6,31 @@
 //            tasks; `tasks --follow`)
 //   SIGHUP   detach (the terminal is gone)
 //
+// A cancel that the bus cannot take (its disk is full) is a wish that stays: asked again until it is taken or the watch
+// ends, and said once. A run that the scheduler has paused ends the watch of a CI job, which nobody would see wait, with exit 4.
+//
 // A bus that was ended on purpose (busctl down, a signal) ends the watch with exit 3; one that crashed is waited for.
 
 import { ping } from "./connect.ts";
 import type { Bus, Ctx } from "./context.ts";
 import { say } from "./context.ts";
-import { EXIT } from "./exit-codes.ts";
+import { pause } from "./daemons.ts";
+import { EXIT, exitCodeOf } from "./exit-codes.ts";
 import { takeOver } from "./render/advice.ts";
 import { intoOutcome } from "./render/into-outcome.ts";
 import { endLines } from "./render/summary.ts";
 import { taskJson } from "./render/task-json.ts";
+import { oneLine } from "./render/width.ts";
 import { sinkFor } from "./sinks.ts";
-import { type RunState, type Stopped, watchRun } from "./watch.ts";
+import { type RunState, type Standing, type Stopped, type WatchEnd, watchRun } from "./watch.ts";
 
 export interface AttendOptions {
   run: string;
   /** Submitted just now. */
   fresh: boolean;
   keepGoing: boolean;
+  /** A run that the scheduler paused ends the watch when nothing of it moves for so long; undefined: it waits. */
+  stillMs?: number | undefined;
   connect(): Promise<Bus>;
   cancelOnTerm: boolean;
   /** The first words; what they say of signals holds from the first of them on. */
@@ -41,6 +48,8 @@ export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> 
     leave = resolve;
   });
   let interrupted = false;
+  let wished = false;
+  const over = new AbortController();
   const offs = [
     ctx.onSignal("SIGINT", () => {
       if (interrupted) process.exit(EXIT.detached);
@@ -49,20 +58,23 @@ export async function attend(ctx: Ctx, options: AttendOptions): Promise<number> 
     }),
     ctx.onSignal("SIGHUP", () => leave("left")),
     ctx.onSignal("SIGTERM", () => {
-      if (options.cancelOnTerm) void cancelRun(ctx, options);
-      else leave("left");
+      if (!options.cancelOnTerm) return leave("left");
+      if (!wished) void cancelRun(ctx, options, over.signal);
+      wished = true;
     }),
   ];
-  let end: RunState | Stopped | "left";
+  let end: WatchEnd;
   try {
     await options.announce?.();
     const look = (bus: Bus) => lookAt(bus, options);
     end = await watchRun({ ...options, sink, look, left });
   } finally {
+    over.abort();
     sink.end();
     for (const off of offs) off();
   }
   if (end === "left") return detached(ctx, options.run);
+  if ("standing" in end) return standing(ctx, options.run, end);
   return "stopped" in end ? stopped(ctx, options.run, end) : ended(ctx, end);
 }
 
@@ -73,15 +85,39 @@ async function lookAt(bus: Bus, options: AttendOptions): Promise<string | undefi
   return options.revive ? options.revive() : "no scheduler is running; nothing new starts (busctl up)";
 }
 
-async function cancelRun(ctx: Ctx, options: AttendOptions): Promise<void> {
-  try {
-    const bus = await options.connect();
-    await bus.call("cancel", { run: options.run }).finally(() => bus.close());
-  } catch (error) {
-    ctx.io.err(
-      `busctl: cancelling ${options.run}: ${error instanceof Error ? error.message : String(error)}\n`,
+/** Of a full disk: as often as somebody may make room. */
+const CANCEL_AGAIN_MS = 1_000;
+
+/** Never rejects. What says more than that bus or machine is in trouble (the run is over) ends it. */
+async function cancelRun(ctx: Ctx, options: AttendOptions, over: AbortSignal): Promise<void> {
+  for (let said = false; !over.aborted; said = true) {
+    try {
+      const bus = await options.connect();
+      await bus.call("cancel", { run: options.run }).finally(() => bus.close());
+      if (said) ctx.io.err(`busctl: ${options.run} is cancelled now\n`);
+      return;
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error);
+      const again = exitCodeOf(error) === EXIT.infra;
+      const then = again ? "; not cancelled yet, asked again until it is" : "";
+      if (!said) ctx.io.err(`busctl: cancelling ${options.run}: ${why}${then}\n`);
+      if (!again) return;
+      await pause(CANCEL_AGAIN_MS);
+    }
+  }
+}
+
+async function standing(ctx: Ctx, run: string, { standing: { why } }: Standing): Promise<number> {
+  if (ctx.json) await ctx.io.out(`${JSON.stringify({ type: "paused", run, why, exit: EXIT.paused })}\n`);
+  else {
+    await say(
+      ctx,
+      ctx.p.yellow(`Paused: ${run} is not through, and goes on only when a person says so: ${oneLine(why)}`),
+      `  go on and watch:  busctl resume ${run}; busctl tasks --follow --run ${run}`,
+      `  give it up:       busctl cancel ${run}`,
     );
   }
+  return EXIT.paused;
 }
 
 async function detached(ctx: Ctx, run: string): Promise<number> {

@@ -11,6 +11,8 @@ export const EXIT = {
   refused: 2,
   /** Bus or machine trouble, or the bus does not run. */
   infra: 3,
+  /** The scheduler paused the run, nobody is at a terminal to see it, and nothing of it moves: `busctl resume` goes on. */
+  paused: 4,
   /** Detached, the run goes on: Ctrl-C, or SIGTERM where another command began it. */
   detached: 130,
 } as const;

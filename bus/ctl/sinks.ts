@@ -5,7 +5,7 @@ import type { JournalRecord } from "../../schemas/events.ts";
 import type { Ctx } from "./context.ts";
 import { LiveBlock } from "./live.ts";
 import { changeJson, changeLine, stateLine } from "./render/lines.ts";
-import { type Model, progressFrame } from "./render/progress.ts";
+import { type Model, pausedWords, progressFrame } from "./render/progress.ts";
 import { isResting } from "./render/row.ts";
 import { duration } from "./render/time.ts";
 import type { Sink } from "./watch.ts";
@@ -68,7 +68,9 @@ function plainSink(ctx: Ctx, fresh: boolean): EndingSink {
   };
   return {
     begin: (model, first) => {
-      if (first) write(...opening(ctx, model, fresh, Number.POSITIVE_INFINITY));
+      if (!first) return;
+      write(...opening(ctx, model, fresh, Number.POSITIVE_INFINITY));
+      if (model.paused) write(`! ${pausedWords(model)}`);
     },
     record: (record) => {
       const line = changeLine(record, ctx.p, Number.POSITIVE_INFINITY);

@@ -12,6 +12,7 @@ const EXIT_CODES = [
   "  1    ended, but tasks are blocked, failed or cancelled",
   "  2    plan, words or repository refused; nothing was started",
   "  3    bus or machine trouble, or somebody ended the bus (busctl down)",
+  "  4    not on a terminal: paused by the scheduler, and nothing of it moves; busctl resume RUN goes on",
   "  130  detached, the run goes on: Ctrl-C, or SIGTERM to another's run",
   "SIGTERM cancels the run that this command began, and waits for its end; a run that it attached to goes on.",
 ];

@@ -6,7 +6,9 @@
 // 3. When no row can move by itself any more, get_run is asked again; the bus decides whether the run has ended.
 // 4. The connection is lost: `connect` is asked for a new one, with pauses, for RECONNECT_MS; then on with 1,
 //    the records from the last one seen. How long it was away is told, once.
-// 5. The bus said before that it ends on purpose (`shutdown`): the watch ends too, and starts nothing again.
+// 5. Where nobody is there who would see it (`stillMs`): the scheduler paused the run, no agent works, and nothing was
+//    heard of it for that long: the watch ends, the run stays as it is.
+// 6. The bus said before that it ends on purpose (`shutdown`): the watch ends too, and starts nothing again.
 
 import { BusbarError, isCode } from "../../schemas/errors.ts";
 import type { JournalRecord } from "../../schemas/events.ts";
@@ -32,6 +34,11 @@ export interface Stopped {
   stopped: Notifications["shutdown"];
 }
 
+/** The scheduler paused the run, with why, and nothing of it moves. */
+export interface Standing {
+  standing: { why: string };
+}
+
 export interface Sink {
   /** The rows as they are when the watch begins, and after every reconnection. */
   begin(model: Model, first: boolean): void;
@@ -49,14 +56,18 @@ export interface WatchOptions {
   sink: Sink;
   /** Every LOOK_MS; what it says is shown. */
   look(bus: Bus): Promise<string | undefined>;
+  /** The watch ends when a run that the scheduler paused stands still for so long; undefined: it waits. */
+  stillMs?: number | undefined;
   /** True: the end comes only when no task waits for a person. */
   keepGoing: boolean;
   /** Fulfilled when the person wants to leave. */
   left: Promise<"left">;
 }
 
-/** The final state, "left", or who ended the bus. Throws BUS_AWAY when the bus stays away. */
-export async function watchRun(options: WatchOptions): Promise<RunState | Stopped | "left"> {
+export type WatchEnd = RunState | Standing | Stopped | "left";
+
+/** The final state, "left", why it stands still, or who ended the bus. Throws BUS_AWAY when the bus stays away. */
+export async function watchRun(options: WatchOptions): Promise<WatchEnd> {
   let seen = -1;
   let awaySince: number | undefined;
   for (let first = true; ; ) {
@@ -101,6 +112,7 @@ class Follower {
   /** Wakes the loop: a record came, or time to look. */
   #wake: () => void = () => {};
   #dirty = true;
+  #heardAt = performance.now();
   /** When every task was merged, while it is not said yet what became of `into`. */
   #through: number | undefined;
 
@@ -110,7 +122,7 @@ class Follower {
     this.seen = seen;
   }
 
-  async follow(first: boolean): Promise<RunState | Stopped | "left" | "lost"> {
+  async follow(first: boolean): Promise<WatchEnd | "lost"> {
     const { run, sink } = this.#options;
     const state = await this.#read();
     if (this.seen < 0) this.seen = state.seq;
@@ -124,6 +136,8 @@ class Follower {
     const lost = this.#bus.closed.then(() => "lost" as const);
     this.#timer = setInterval(() => void this.#look(), LOOK_MS);
     for (;;) {
+      const standing = await this.#standing();
+      if (standing) return standing;
       if (this.#dirty && this.#resting()) {
         this.#dirty = false;
         const end = await this.#read();
@@ -140,6 +154,18 @@ class Follower {
       if (why === "lost" && this.ordered) return { stopped: this.ordered };
       if (why !== "woken") return why;
     }
+  }
+
+  /** What is held in a phase of the scheduler's looks like what works in it, so only time tells them apart. */
+  async #standing(): Promise<Standing | undefined> {
+    const { stillMs } = this.#options;
+    if (stillMs === undefined || !this.#model?.paused || this.#resting()) return undefined;
+    if (performance.now() - this.#heardAt < stillMs) return undefined;
+    for (const { shown, detail } of this.#rows.values())
+      if (shown === "running" && detail === "agent") return undefined;
+    const { summary } = await this.#read();
+    const { status, paused_why: why } = summary;
+    return status === "paused" && why !== undefined ? { standing: { why } } : undefined;
   }
 
   /** After a reconnection the records that were missed come after the rows: they are still told. */
@@ -167,6 +193,7 @@ class Follower {
       run: state.run.run,
       rows: this.#rows,
       paused: state.run.paused,
+      ...(state.run.paused_why === undefined ? {} : { pausedWhy: state.run.paused_why }),
       started: millis(state.run.created),
     };
     return this.#model;
@@ -175,6 +202,7 @@ class Follower {
   #take(record: JournalRecord): void {
     if (record.seq <= this.seen || !this.#model) return;
     this.seen = record.seq;
+    this.#heardAt = performance.now();
     // A record older than the rows (after a reconnection) is told, but changes nothing.
     if (record.seq > this.#tasksAt) this.#apply(record, this.#model);
     this.#options.sink.record(record, this.#model);
@@ -184,8 +212,11 @@ class Follower {
 
   #apply(record: JournalRecord, model: Model): void {
     const { event, task } = record;
-    if (event?.type === "run.paused") model.paused = true;
-    if (event?.type === "run.resumed") model.paused = false;
+    if (event?.type === "run.paused" || event?.type === "run.resumed") {
+      model.paused = event.type === "run.paused";
+      delete model.pausedWhy;
+      if (event.type === "run.paused" && event.why !== undefined) model.pausedWhy = event.why;
+    }
     if (event?.type === "run.tasks_added") void this.#refresh();
     const row = task === undefined ? undefined : this.#rows.get(task);
     if (row && task !== undefined) this.#rows.set(task, applyRecord(row, record));

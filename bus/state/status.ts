@@ -55,10 +55,13 @@ export function runSummary(run: Run, tasks: Iterable<Task>): RunSummary {
     counts.set(state.name, (counts.get(state.name) ?? 0) + 1);
     if (state.name === "passed" && state.merged) merged += 1;
   }
+  const status = runStatus(run, all);
+  // Of what is over, nobody has to know what it waited for.
+  const over = status === "cancelled" || status === "merged";
   return {
     run: run.run,
-    status: runStatus(run, all),
-    ...(run.paused && run.paused_why !== undefined ? { paused_why: run.paused_why } : {}),
+    status,
+    ...(!over && run.paused && run.paused_why !== undefined ? { paused_why: run.paused_why } : {}),
     repo: run.spec.repo,
     base: run.spec.base,
     base_name: run.spec.base_name,

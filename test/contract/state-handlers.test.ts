@@ -177,6 +177,15 @@ test("people: lists, summary, metrics, verify, audit", async (t) => {
   );
 });
 
+test("issue 5.1: a run that was cancelled while it was paused waits for nothing any more", async (t) => {
+  const b = await bus(t);
+  const why = async () => (await b.call("person", "get_run", { run: "r" })).summary.paused_why;
+  await b.call("person", "pause", { run: "r", why: "the gate is red" });
+  assert.equal(await why(), "the gate is red");
+  await b.call("person", "cancel", { run: "r" });
+  assert.equal(await why(), undefined);
+});
+
 test("issue 2.6: a plan or a further task with a profile that the bus has not read is refused, with the way on", async (t) => {
   const b = await bus(t);
   const tasks = [taskSpec("x"), taskSpec("y", { agent: { use: "mine", args: [] } })];

@@ -61,6 +61,6 @@ test("every answer of busctl --json has exactly the names that PROTOCOL.md lists
   for (const [row, names] of seen) assert.deepEqual(page.get(row)?.toSorted(), names, row);
   assert.deepEqual(
     [...page.keys()].filter((row) => !seen.has(row)),
-    ["run: trouble", "run: away", "run: detached", "run: stopped"],
+    ["run: trouble", "run: away", "run: paused", "run: detached", "run: stopped"],
   );
 });

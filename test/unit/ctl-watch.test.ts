@@ -8,6 +8,7 @@ import { palette } from "../../bus/ctl/render/palette.ts";
 import { endLines } from "../../bus/ctl/render/summary.ts";
 import { displayWidth } from "../../bus/ctl/render/width.ts";
 import { follow } from "../../bus/ctl/verbs/tasks-follow.ts";
+import { BusbarError } from "../../schemas/errors.ts";
 import type { Task } from "../../schemas/task.ts";
 import {
   args,
@@ -28,23 +29,30 @@ import {
 } from "../helpers/ctl-fakes.ts";
 import { until } from "../helpers/wait.ts";
 
+const paused = (paused_why: string | undefined) => (paused_why === undefined ? {} : { paused_why });
+
 /** A run whose state the test sets; `seq` is what get_run answers. */
 function world(first: Task[]) {
   const state = {
     tasks: first,
     seq: 10,
-    status: "active" as "active" | "merged" | "incomplete" | "cancelled",
+    status: "active" as "active" | "paused" | "merged" | "incomplete" | "cancelled",
+    why: undefined as string | undefined,
+    full: false,
   };
   const make = () =>
     fakeBus({
       get_run: () => ({
-        run: makeRun(state.tasks),
-        summary: makeSummary(state.tasks, { status: state.status }),
+        run: makeRun(state.tasks, { paused: state.status === "paused", ...paused(state.why) }),
+        summary: makeSummary(state.tasks, { status: state.status, ...paused(state.why) }),
         tasks: state.tasks,
         seq: state.seq,
       }),
       subscribe: () => ({ seq: state.seq }),
-      cancel: () => ({ cancelled: [] }),
+      cancel: () => {
+        if (state.full) throw new BusbarError("STORAGE", "writing journal: ENOSPC");
+        return { cancelled: [] };
+      },
       ping: () => ({ worker: "w" }),
     });
   const buses: FakeBus[] = [];
@@ -148,6 +156,68 @@ test("SIGTERM cancels the run and waits for its end", async () => {
   state.status = "cancelled";
   buses[0]?.emit(record(11, "a", { type: "task.cancelled", by: "person" }));
   assert.equal(await end, 1);
+});
+
+test("SIGTERM while the bus cannot take a cancel: said once, asked again until it is taken", async () => {
+  const { options, state, buses, subscribed } = world([makeTask("a", running())]);
+  state.full = true;
+  const ctx = fakeCtx(undefined);
+  const end = attend(ctx, options);
+  await subscribed(0);
+  ctx.signal("SIGTERM");
+  ctx.signal("SIGTERM");
+  const asked = () => buses.filter((bus) => bus.calls.some((one) => one.method === "cancel")).length;
+  await until("it was asked a second time", () => asked() === 2);
+  state.full = false;
+  await until("it was taken", () => /r is cancelled now/.test(ctx.errors()));
+  assert.equal(ctx.errors().match(/ENOSPC; not cancelled yet, asked again until it is/g)?.length, 1);
+  state.tasks = [makeTask("a", { name: "cancelled", since: iso(3), by: "person" })];
+  state.status = "cancelled";
+  buses[0]?.emit(record(11, "a", { type: "task.cancelled", by: "person" }));
+  assert.equal(await end, 1);
+});
+
+test("issue 5.1: a run that the scheduler paused ends a watch that nobody sees, exit 4, with what to do", async () => {
+  for (const json of [false, true]) {
+    const proving = { ...running(), phase: "prove" } as Task["state"];
+    const { options, state, buses, subscribed } = world([makeTask("a", running()), makeTask("b", proving)]);
+    const ctx = fakeCtx(undefined, { json });
+    const end = attend(ctx, { ...options, stillMs: 0 });
+    await subscribed(0);
+    state.status = "paused";
+    state.why = "check x is red on the base; mend it and go on";
+    buses[0]?.emit(record(11, undefined, { type: "run.paused", by: "scheduler:h", why: state.why }));
+    const reads = () => buses[0]?.calls.filter((one) => one.method === "get_run").length;
+    await until("the pause is told", () => /paused by scheduler|run.paused/.test(ctx.written()));
+    assert.equal(reads(), 1, "an agent works");
+    buses[0]?.emit(record(12, "a", { type: "task.phase", attempt: 1, phase: "prove" }));
+    assert.equal(await end, 4);
+    if (json) {
+      const last = JSON.parse(ctx.written().trimEnd().split("\n").at(-1) ?? "");
+      assert.deepEqual(last, { type: "paused", run: "r", why: state.why, exit: 4 });
+    } else {
+      assert.match(ctx.written(), /run paused by scheduler:h: check x .* and go on; then: busctl resume r$/m);
+      assert.match(
+        ctx.written(),
+        /^Paused: r is not through.*: check x is red.*\n {2}go on and watch: +busctl resume r; /m,
+      );
+    }
+  }
+});
+
+test("issue 5.1: on a terminal a paused run is waited for, and how it goes on is said, also to whoever comes later", async () => {
+  const { options, state, buses, subscribed } = world([makeTask("a", running())]);
+  state.status = "paused";
+  state.why = "check x is red on the base";
+  const ctx = fakeCtx(undefined, { tty: true, width: 60 });
+  const end = attend(ctx, options);
+  await subscribed(0);
+  assert.match(ctx.written(), /! paused, goes on with: busctl resume r; why: check x/);
+  buses[0]?.emit(record(11, undefined, { type: "run.resumed", by: "person" }));
+  state.tasks = [makeTask("a", merged())];
+  state.status = "merged";
+  buses[0]?.emit(landed(12, "a"));
+  assert.equal(await end, 0);
 });
 
 test("O8: a bus that goes away is found again; nothing is told twice, nothing is missed", async () => {

@@ -13,8 +13,12 @@ export function changeLine(record: JournalRecord, p: Palette, width: number): st
   if (!event) return undefined;
   const time = p.dim(clockTime(millis(record.ts)));
   if (task === undefined) {
-    const words = runWords(event);
-    return words === undefined ? undefined : `${time} ${cut(words, width - 9)}`;
+    const words = runWords(event, record.run);
+    if (words === undefined) return undefined;
+    // What it takes to go on stands at the end, and is wanted whole.
+    if (event.type !== "run.paused") return `${time} ${cut(words, width - CLOCK)}`;
+    const [first = "", ...more] = wrap(words, width - CLOCK);
+    return [`${time} ${first}`, ...more.map((line) => " ".repeat(CLOCK) + line)].join("\n");
   }
   if (!isLoud(event)) return undefined;
   const change = changeBy(event) ?? {};
@@ -49,10 +53,10 @@ function joined(time: string, task: string, row: Partial<Row>, p: Palette, width
   return [`${time} ${painted}`, ...more.map((line) => " ".repeat(CLOCK) + line)].join("\n");
 }
 
-function runWords(event: AnyEvent): string | undefined {
+function runWords(event: AnyEvent, run = "RUN"): string | undefined {
   switch (event.type) {
     case "run.paused":
-      return `run paused by ${event.by}${event.why === undefined ? "" : `: ${oneLine(event.why)}`}`;
+      return `run paused by ${event.by}${event.why === undefined ? "" : `: ${oneLine(event.why)}`}; then: busctl resume ${run}`;
     case "run.resumed":
       return `run resumed by ${event.by}`;
     case "run.tasks_added":

@@ -11,6 +11,8 @@ export interface Model {
   run: string;
   rows: ReadonlyMap<string, Row>;
   paused: boolean;
+  /** Where the one who paused it said so. */
+  pausedWhy?: string;
   /** When the run was submitted, ms since 1970. */
   started: number;
   /** Said instead of nothing when the bus or scheduler is away. */
@@ -68,6 +70,7 @@ export function bar(done: number, total: number, width: number, p: Palette): str
 export function progressFrame(model: Model, size: Size, now: number, p: Palette): string[] {
   const width = Math.max(10, size.width);
   const lines = [...headLines(model, width, now, p)];
+  if (model.paused) lines.push(p.yellow(cut(`! ${pausedWords(model)}`, width)));
   if (model.trouble) lines.push(p.yellow(cut(`! ${oneLine(model.trouble)}`, width)));
   const active = [...model.rows.values()]
     .filter((row) => row.shown === "running" || row.shown === "landing")
@@ -82,6 +85,12 @@ export function progressFrame(model: Model, size: Size, now: number, p: Palette)
   if (fits < active.length && room > 0)
     lines.push(p.dim(cut(`  and ${active.length - fits} more running`, width)));
   return lines;
+}
+
+/** With what to do first: a narrow terminal cuts the end. */
+export function pausedWords({ run, pausedWhy }: Pick<Model, "run" | "pausedWhy">): string {
+  const why = pausedWhy === undefined ? "" : `; why: ${oneLine(pausedWhy)}`;
+  return `paused, goes on with: busctl resume ${run}${why}`;
 }
 
 const MAX_BAR = 24;

@@ -31,6 +31,8 @@ import { uncommittedFiles, uncommittedNote } from "../uncommitted.ts";
 import { unmergedBranches, unmergedNote } from "../unmerged.ts";
 
 const SUBMIT_TRIES = 3;
+/** Longer than the scheduler is silent between two steps of what it lets go on beside a pause; a check alone may take longer. */
+const STILL_MS = 20_000;
 
 export function run(ctx: Ctx, args: Args): Promise<number> {
   return runPlan(ctx, args, args.flag("detach"));
@@ -73,6 +75,8 @@ export async function runPlan(ctx: Ctx, args: Args, detach: boolean): Promise<nu
     run: answer.run,
     fresh: !answer.attached,
     keepGoing: args.flag("keep-going"),
+    // A person sees that it waits; a CI job would hang.
+    stillMs: ctx.io.outTty || args.flag("keep-going") ? undefined : STILL_MS,
     connect,
     cancelOnTerm: own,
     announce: words,
