@@ -207,12 +207,20 @@ test("case 69 journal-cut-anywhere: damage in the middle is refused with its lin
     assert.equal(up.code, 3, `${name}: ${up.out}${up.err}`);
     assert.match(up.err, new RegExp(`000000000001\\.jsonl line ${line} \\(record .*busctl repair`, "s"));
     assert.deepEqual(readFileSync(journal), bytes, `${name}: nothing was changed`);
+    const { code, err } = await world.busctl(["verify"]);
+    assert.equal(code, 3, `${name}: ${err}`);
+    assert.match(err, new RegExp(`does not start.*JOURNAL_DAMAGED.*line ${line}.*busctl repair`, "s"), name);
   }
   run.back();
   writeFileSync(journal, cuts.get("bad-middle")!);
   await ok(world.busctl(["repair", "--yes"]), "repair");
   const copy = world.sh(`cat ${join(journal, "../..")}/before-repair-*/journal/000000000001.jsonl | wc -c`);
   assert.equal(Number(copy), cuts.get("bad-middle")!.length);
+  assert.match(
+    (await world.busctl(["tasks"])).err,
+    /`busctl up` goes on/,
+    "repaired: the failure is of before",
+  );
   const seen = await livesOn(run, "repaired");
   assert.deepEqual(statesOf(seen, "r"), ["a merged", "b merged", "c blocked"]);
 });
