@@ -16,8 +16,8 @@ import { type Line, seqOf } from "./segments.ts";
 const MAX_LOOKED = 200_000;
 
 interface Seen {
-  /** Where the chain goes on from the last good record. */
-  home?: { seq: number; mac: string };
+  /** How far the chain goes on from the last good record, and how many lines stand before the record where it does. */
+  home?: { seq: number; mac: string; distance: number };
   /** Number of a line, and how many lines behind the first bad one it stands. */
   resumed?: { seq: number; distance: number };
   last?: { seq: number; distance: number };
@@ -54,12 +54,12 @@ class Walk {
     if (seen.home) {
       const mac = seq === seen.home.seq + 1 ? follows(key, seen.home.mac, line) : undefined;
       if (mac === undefined) return false;
-      seen.home = { seq: seq as number, mac };
+      seen.home = { ...seen.home, seq: seq as number, mac };
       return seen.home.seq < (seqOf(this.#first as Buffer) ?? 0);
     }
     if (distance > 0 && seq === end.seq + 1) {
       const mac = follows(key, end.mac, line);
-      if (mac !== undefined) seen.home = { seq, mac };
+      if (mac !== undefined) seen.home = { seq, mac, distance };
     }
     if (seq !== undefined) {
       seen.last = { seq, distance };
@@ -80,16 +80,16 @@ class Walk {
           kind: "reordered",
           why: `record ${first} stands where record ${expected} belongs, which comes later`,
         };
-      return { kind: "inserted", why: `this line was put in before record ${expected}` };
+      const put = home.distance === 1 ? "this line was" : `${home.distance} lines were`;
+      return { kind: "inserted", why: `${put} put in before record ${expected}` };
     }
     const known = resumed ?? last;
     const missing = known ? known.seq - known.distance - expected : 0;
     if (missing > 0) return { kind: "removed", why: `${records(expected, expected + missing - 1)} missing` };
-    if (missing < 0)
-      return {
-        kind: "inserted",
-        why: `${-missing} line(s) were put in here, where record ${expected} belongs`,
-      };
+    if (missing < 0) {
+      const put = missing === -1 ? "a line was" : `${-missing} lines were`;
+      return { kind: "inserted", why: `${put} put in here, where record ${expected} belongs` };
+    }
     return {
       kind: "changed",
       why: `record ${expected} was changed: ${this.#fault()}`,

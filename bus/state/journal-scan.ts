@@ -2,7 +2,8 @@
 //
 // A torn tail is what a crash in the middle of a write leaves: at the very end of the last segment, a piece without
 // newline, a run of NULs, or a last line that is not a sealed record. It was never acknowledged. It is copied to
-// torn/, cut off, and said in the log. The last record written twice counts once.
+// torn/, cut off, and said in the log. The last record written twice counts once; records come behind it then, so that a
+// record may stand there twice anywhere, byte for byte and at once.
 // Anything else that does not follow is damage: JOURNAL_DAMAGED with file, line, sequence number and what a person can do.
 
 import { join } from "node:path";
@@ -28,6 +29,8 @@ export interface Scan {
   damage?: Damage;
   /** Records that the journal itself says are missing. */
   gaps?: readonly Missing[];
+  /** The newest good line, where the scan came past it. */
+  newest?: Buffer;
 }
 
 export interface ScanPorts {
@@ -206,7 +209,8 @@ class Walk {
   end: Position;
   records: number;
   bad: Line | undefined;
-  #previous: Buffer | undefined;
+  /** Of the file before, too: what stands at the head of a file is compared with its last line. */
+  #newest: Buffer | undefined;
   #gaps: readonly Missing[] | undefined;
 
   constructor(
@@ -216,6 +220,7 @@ class Walk {
     this.end = before.end;
     this.records = before.records;
     this.#gaps = before.gaps;
+    this.#newest = before.newest;
   }
 
   take(line: Line): "go on" | "stop" {
@@ -227,10 +232,10 @@ class Walk {
       job.onLine(line.bytes, mac);
       this.records += 1;
       this.end = { ...end, ...placeAfter(line), seq, mac };
-      this.#previous = line.bytes;
+      this.#newest = line.bytes;
       return this.end.seq === job.until ? "stop" : "go on";
     }
-    if (line.ended && isRepeat(line.bytes, this.#previous, end)) this.end = { ...end, ...placeAfter(line) };
+    if (line.ended && isRepeat(line.bytes, this.#newest, end)) this.end = { ...end, ...placeAfter(line) };
     else this.bad = line;
     return "go on";
   }
@@ -247,7 +252,8 @@ class Walk {
 
   found(): Scan & { bad?: Line } {
     const { end, records, bad } = this;
-    return { end, records, ...(this.#gaps && { gaps: this.#gaps }), ...(bad && { bad }) };
+    const [gaps, newest] = [this.#gaps, this.#newest];
+    return { end, records, ...(gaps && { gaps }), ...(newest && { newest }), ...(bad && { bad }) };
   }
 }
 
@@ -255,9 +261,9 @@ function placeAfter(line: Line): { offset: number; lines: number } {
   return { offset: line.offset + line.bytes.length + 1, lines: line.number };
 }
 
-/** The newest good record once more (`previous` is not known where the scan began behind it). */
-function isRepeat(line: Buffer, previous: Buffer | undefined, end: Position): boolean {
-  if (previous) return previous.equals(line);
+/** The newest good record once more (its line is not known where the scan began behind it). */
+function isRepeat(line: Buffer, newest: Buffer | undefined, end: Position): boolean {
+  if (newest) return newest.equals(line);
   return end.seq > 0 && claimedMac(line) === end.mac && seqOf(line) === end.seq;
 }
 

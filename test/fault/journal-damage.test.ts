@@ -68,13 +68,14 @@ const put = (lines: Placed[], at: number, line: string) => lines.toSpliced(at, 0
 const edit = (lines: Placed[], at: number, change: (line: string) => string) =>
   lines.with(at, { ...lines[at]!, line: change(lines[at]!.line) });
 
-/** What is done to the record at index `at`; which record it should be said of (default: that one). */
+/** What is done to the record at index `at`; it should be said of that one. */
 const DEEDS: {
   name: string;
   kind: DamageKind;
   change: Change;
-  seq?: (at: number) => number;
-  not?: "last"[];
+  /** What is said beside that. */
+  why?: RegExp;
+  not?: ("first" | "last")[];
 }[] = [
   {
     name: "a changed word",
@@ -96,7 +97,32 @@ const DEEDS: {
     change: (l, at) => put(l, at, l.at(-1)!.line),
     not: ["last"],
   },
-  { name: "text between", kind: "inserted", change: (l, at) => put(l, at, "nothing") },
+  {
+    name: "text between",
+    kind: "inserted",
+    change: (l, at) => put(l, at, "nothing"),
+    why: /^this line was put in before record \d+$/,
+  },
+  {
+    name: "text between, three lines of it",
+    kind: "inserted",
+    change: (l, at) => ["a", "b", "c"].reduce((all, text) => put(all, at, text), l),
+    why: /^3 lines were put in before record \d+$/,
+  },
+  {
+    name: "two records doubled as one",
+    kind: "inserted",
+    change: (l, at) => put(put(l, at, l[at - 1]!.line), at, l[at - 2]!.line),
+    why: /^2 lines were put in before record \d+$/,
+    not: ["first"],
+  },
+  {
+    name: "another text with the number and the mac of the record before",
+    kind: "inserted",
+    change: (l, at) => put(l, at, l[at - 1]!.line.replace("naïve", "naive")),
+    why: /^this line was put in before record \d+$/,
+    not: ["first"],
+  },
   {
     name: "two exchanged records",
     kind: "reordered",
@@ -124,7 +150,7 @@ test("verify names changed, removed, inserted and reordered records, wherever th
   const places = { first: 0, middle: border + 2, "end of a file": border - 1, "start of a file": border };
   for (const deed of DEEDS) {
     for (const [place, at] of Object.entries({ ...places, last: RECORDS - 1 })) {
-      if (deed.not?.includes(place as "last")) continue;
+      if (deed.not?.includes(place as "first" | "last")) continue;
       const found = await verifyChanged(t, dir, (l) => deed.change(l, at));
       const bad = found.first_bad;
       assert.deepEqual(
@@ -132,8 +158,18 @@ test("verify names changed, removed, inserted and reordered records, wherever th
         { kind: deed.kind, seq: at + 1 },
         `${deed.name}, ${place}: ${JSON.stringify(found)}`,
       );
+      if (deed.why) assert.match(bad?.why ?? "", deed.why, `${deed.name}, ${place}`);
       assert.equal(found.ok, false);
     }
+  }
+});
+
+test("verify: a record doubled in place counts once, wherever it stands: a start went on behind it", async (t) => {
+  const dir = await history(t);
+  const border = linesOf(dir).findIndex(({ file }, _, all) => file !== all[0]!.file);
+  for (const at of [1, border - 1, border, border + 2, RECORDS - 1]) {
+    const found = await verifyChanged(t, dir, (l) => put(l, at, l[at - 1]!.line));
+    assert.deepEqual([found.ok, found.records], [true, RECORDS], `${at}: ${JSON.stringify(found)}`);
   }
 });
 
