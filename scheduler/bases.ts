@@ -39,6 +39,7 @@ export class Bases {
     builtOn: string,
   ): Promise<GateResult | { kind: "held"; why: string }> {
     const result = await runGate(kit, order);
+    if (result.kind === "infra" && result.cure !== undefined) return { kind: "held", why: result.cure };
     if (result.kind !== "fail" || builtOn !== order.run.spec.base || !isCommon(result.of)) return result;
     const found = await this.look(kit, order, result.of);
     return found === undefined ? result : { kind: "held", why: found };

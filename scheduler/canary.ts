@@ -104,6 +104,7 @@ async function sing(kit: Kit, bases: Bases, asker: Asker): Promise<CanaryAnswer>
         kind: "blind",
         why: `the gate stayed green on the canary (${file} with "${append.slice(0, 80)}" added), so it proves nothing and no task is blamed; mend gate or canary and run the plan anew, or mend what a check needs and go on`,
       };
+    if (result.kind === "infra" && result.cure !== undefined) return { kind: "blind", why: result.cure };
     if (result.kind !== "fail" || result.lost) return { kind: "unknown", why: result.evidence.summary };
     const { of, evidence } = result;
     const red = of && lacksProgram(evidence) ? await bases.look(kit, order, of) : undefined;

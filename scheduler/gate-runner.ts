@@ -17,6 +17,7 @@ import { compilePathSet } from "../schemas/globs.ts";
 import type { Evidence } from "../schemas/task.ts";
 import type { Verdict } from "../schemas/verdict.ts";
 import { confined } from "./confine.ts";
+import { cureOf } from "./cure.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
 import { jobBase, randomHex } from "./edges.ts";
 import type { SecretValues } from "./environment.ts";
@@ -35,7 +36,8 @@ export type GateResult =
   | { kind: "pass" }
   /** `lost`: nobody saw a red verdict; the check was lost again and again, by its own doing. Else `of` is the check. */
   | { kind: "fail"; check: string; of?: PlannedCheck; evidence: Evidence; lost?: true }
-  | { kind: "infra"; evidence: Evidence };
+  /** `cure`: only a person mends it (cure.ts), no further go does. */
+  | { kind: "infra"; evidence: Evidence; cure?: string };
 
 /** A pass of the gate that ended in trouble: red (`verdict: fail`) with a hint, or without a verdict. */
 interface Troubled {
@@ -45,6 +47,7 @@ interface Troubled {
   check: string;
   of?: PlannedCheck;
   evidence: Evidence;
+  cure?: string;
 }
 
 type PassResult = Exclude<GateResult, { kind: "infra" }> | Troubled;
@@ -71,7 +74,8 @@ async function untilClear(kit: Kit, order: GateOrder): Promise<GateResult> {
     order.signal.throwIfAborted();
     if (result.kind !== "trouble") return result;
     troubles.push(result.trouble);
-    const { evidence: said, check, of } = result;
+    const { evidence: said, check, of, cure } = result;
+    if (cure !== undefined) return { kind: "infra", evidence: said, cure };
     switch (afterTrouble(troubles)) {
       case "infra":
         return { kind: "infra", evidence: said };
@@ -128,8 +132,7 @@ async function onePass(kit: Kit, order: GateOrder): Promise<PassResult> {
     return result;
   } catch (error) {
     order.signal.throwIfAborted();
-    const said = errorEvidence("making a clean place for the checks", error);
-    return { kind: "trouble", trouble: "fact", verdict: "infra", check: "", evidence: said };
+    return withoutVerdict("making a clean place for the checks", "", error);
   } finally {
     lease.release();
     kit.places.give({ dir }, keep);
@@ -204,8 +207,7 @@ export async function runCheck(
     sources = await kit.secrets.read(specs, order.signal);
   } catch (error) {
     order.signal.throwIfAborted();
-    const said = errorEvidence(`starting ${check.name}`, error);
-    return { kind: "trouble", trouble: "fact", verdict: "infra", check: check.name, evidence: said };
+    return withoutVerdict(`starting ${check.name}`, check.name, error);
   }
   const open = checkJob(jobBase(kit), place, { ...check, n, logDir }, { specs, sources });
   const job = confined(kit, run, check.tier === "setup" ? "setup" : "check", open, place);
@@ -248,6 +250,19 @@ export async function runCheck(
   return trouble === undefined
     ? { kind: "fail", ...told }
     : { kind: "trouble", trouble, verdict: value, ...told };
+}
+
+function withoutVerdict(step: string, check: string, error: unknown): Troubled {
+  const cure = cureOf(error);
+  const said = errorEvidence(step, error);
+  return {
+    kind: "trouble",
+    trouble: "fact",
+    verdict: "infra",
+    check,
+    evidence: said,
+    ...(cure !== undefined && { cure }),
+  };
 }
 
 /** The port that a red check found taken, if somebody holds it still. */

@@ -9,9 +9,10 @@ import { BusbarError } from "../schemas/errors.ts";
 import { integrationBranch } from "../schemas/ids.ts";
 import { type Bases, lifeOf } from "./bases.ts";
 import { type Control, controlGit } from "./control.ts";
+import { cureOf } from "./cure.ts";
 import type { Attempt, Kit } from "./kit.ts";
 
-/** Does `deed`, and again as long as it fails beside a base that is gone. */
+/** Does `deed`, and again as long as it fails beside a base that is gone, or for what only a person mends (cure.ts). */
 export async function whileGone<T>(
   { kit, attempt, bases }: { kit: Kit; attempt: Attempt; bases: Bases },
   deed: () => Promise<T>,
@@ -23,7 +24,7 @@ export async function whileGone<T>(
       return await deed();
     } catch (error) {
       attempt.abort.signal.throwIfAborted();
-      const why = await goneWhy(kit.control, run, attempt.base).catch(() => undefined);
+      const why = cureOf(error) ?? (await goneWhy(kit.control, run, attempt.base).catch(() => undefined));
       if (why === undefined) throw error;
       await bases.hold(kit, attempt, why, life);
     }

@@ -12,7 +12,7 @@ import type { Control } from "./control.ts";
 import { copyInto } from "./copy-program.ts";
 import { clearWay } from "./open-tree.ts";
 
-/** Rejects with WORKSPACE_FAILED when one is not there any more. */
+/** Rejects with COPY_UNAVAILABLE when one is not there any more. */
 export async function copyLocal({ control }: { control: Control }, run: Run, work: string): Promise<void> {
   for (const path of run.spec.copy ?? []) {
     const from = join(control.topLevel ?? "/nonexistent", path);
@@ -20,7 +20,7 @@ export async function copyLocal({ control }: { control: Control }, run: Run, wor
     const stats = statSync(from, { throwIfNoEntry: false });
     if (!stats)
       throw new BusbarError(
-        "WORKSPACE_FAILED",
+        "COPY_UNAVAILABLE",
         `copying ${path} of your checkout (\`copy\` of the plan): it is not there`,
         {
           path: from,

@@ -184,8 +184,10 @@ async function setUpUnlessHeld(
   for (;;) {
     const life = lifeOf(kit, run.run);
     const result = await check();
-    if (result.kind !== "fail" || base !== run.spec.base) return result;
-    const why = redOnBase(`set-up ${result.check}`, base, result.evidence.summary);
+    const cure = result.kind === "trouble" ? result.cure : undefined;
+    if (cure === undefined && (result.kind !== "fail" || base !== run.spec.base)) return result;
+    if (result.kind === "pass") return result;
+    const why = cure ?? redOnBase(`set-up ${result.check}`, base, result.evidence.summary);
     await bases.hold(kit, attempt, why, life);
   }
 }

@@ -274,6 +274,11 @@ export const ERRORS = {
     retryable: true,
     help: "Try the source by hand where the scheduler runs: the variable, the file, the command.",
   },
+  COPY_UNAVAILABLE: {
+    rpc: 1405,
+    retryable: true,
+    help: "Put it back into your checkout, or take it off `copy` of the plan.",
+  },
   // files from people
   BAD_CONFIG: { rpc: 1501, retryable: false, help: "Mend the configuration file at the place named." },
   NO_SUCH_PROFILE: {

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { NO_ENV } from "../../schemas/task.ts";
 import { type EngineWorld, engineWorld, shellTask } from "../helpers/engine.ts";
 import { until } from "../helpers/wait.ts";
 
@@ -80,6 +81,40 @@ test("issue 5.1: what is green on the base is the task's doing, and the base is 
     ["pass"],
   );
 });
+
+for (const [what, said, more] of [
+  ["a secret of the agent", /^reading the secret KEY \(file:.*\/nosuch\): ENOENT, whatever/, "agent"],
+  ["a secret of a check", /^reading the secret KEY \(file:.*\/nosuch\): ENOENT, whatever/, "check"],
+  ["a file of `copy`", /^copying nosuch of your checkout .*: it is not there, whatever/, "copy"],
+] as const)
+  test(`issue 5.1: ${what} that is gone pauses the run once with the cure and costs no try; mended and resumed, all lands`, async (t) => {
+    const world = await engineWorld(t, "echo nosuch > .gitignore; git add -A; git commit -qm base");
+    const env = { ...NO_ENV, pass: ["W"] };
+    const secrets = { KEY: `file:${world.dir}/nosuch` };
+    const own = { env: more === "agent" ? { ...env, secrets } : env };
+    const shallow = check("true").map((one) =>
+      more === "check" ? { ...one, env: { ...NO_ENV, secrets } } : one,
+    );
+    const plan = { gate: gateOf({ shallow }), ...(more === "copy" ? { copy: ["nosuch"] } : {}) };
+    const run = await world.submit([task("a", own), task("b", own)], plan);
+    const pauses = async () =>
+      (await world.person.call("query_audit", { run, method: "pause" })).records.filter(
+        ({ event }) => event?.type === "run.paused",
+      ).length;
+    await until("the run is paused", async () => (await world.state(run)).run.paused);
+    assert.match((await world.state(run)).run.paused_why ?? "", said);
+    await world.person.call("resume", { run });
+    await until("it is paused again", async () => (await pauses()) === 2);
+    writeFileSync(join(more === "copy" ? world.repo : world.dir, "nosuch"), "value-of-nosuch-4711\n");
+    await until("all has landed", async () => {
+      const { run: facts } = await world.state(run);
+      if (facts.paused) await world.person.call("resume", { run });
+      return facts.landed.length === 2;
+    });
+    const { task: at } = await world.state(run);
+    for (const id of ["a", "b"])
+      assert.deepEqual([at(id).attempts.length, starts(world, id), at(id).counts], [1, 1, {}]);
+  });
 
 test("issue 5.1: what a paused run holds starves no other run, and goes on with the slots that there are", async (t) => {
   const world = await engineWorld(t, undefined, { config: { workers: 1 } });

@@ -19,19 +19,9 @@ test("issue 4.4, L6: an agent gets its key from where the plan says; no check do
       acceptance: [{ run: 'echo "KEY=$KEY"; test -z "$KEY"' }],
       env,
     }),
-    shellTask("lacks", "echo out > lacks.txt", {
-      retries: 0,
-      env: { ...NO_ENV, secrets: { KEY: `file:${world.dir}/gone` } },
-    }),
   ]);
   const { task } = await world.ended(run);
   assert.equal(task("uses").state.name, "passed", JSON.stringify(task("uses").attempts.at(-1)));
-  const { evidence, result } = task("lacks").attempts[0] ?? {};
-  assert.equal(result, "infra");
-  assert.match(
-    evidence?.summary ?? "",
-    /preparing the agent: reading the secret KEY \(file:.*gone\): ENOENT/,
-  );
   const log = readFileSync(join(task("uses").attempts[0]?.workspace ?? "", "agent.log"), "utf8");
   assert.match(log, /it is \[redacted:KEY\]/);
   const holders = filesBelow(world.dir).filter((path) => readFileSync(path).includes(VALUE));
