@@ -4,8 +4,11 @@
 // 2. Blocks are packed into a temporary file, synced, read back and compared with what was read.
 // 3. The index is put in place, then the packed file, both durable; only then the plain file goes.
 // A crash leaves the plain file, which counts, beside leftovers that the next turn writes over; or the plain file is gone.
+// What the disk refused (it is full, too many files are open) is tried again at growing distances, bounded: every try reads
+// and writes a whole file. What was seen to be wrong with a file stays wrong.
 
 import { createHash, type Hash } from "node:crypto";
+import { BusbarError } from "../../schemas/errors.ts";
 import { faultPoint } from "../../schemas/fault-points.ts";
 import type { Log } from "../../schemas/ports.ts";
 import { claimedMac, follows } from "./chain.ts";
@@ -13,7 +16,7 @@ import { type Disk, type DiskFile, writeAll } from "./disk.ts";
 import { isErrno } from "./errno.ts";
 import type { Position } from "./journal.ts";
 import { parseLine } from "./journal-scan.ts";
-import { members, packMember, unpack } from "./packed.ts";
+import { members, PackedFault, packMember, unpack } from "./packed.ts";
 import { IndexMaker, SegmentIndex, writeIndex } from "./segment-index.ts";
 import { indexPath, listSegments, packedPath, plainPages, type Segment } from "./segments.ts";
 
@@ -22,8 +25,12 @@ export interface PackerPorts {
   dir: string;
   key: Buffer;
   log: Log;
+  /** Milliseconds from a clock that never jumps. */
+  monotonic(): number;
 }
 
+const FIRST_PAUSE_MS = 60_000;
+const LONGEST_PAUSE_MS = 3_600_000;
 /** Lines looked at before others get their turn: about a millisecond. */
 const LINES_AT_ONCE = 100;
 const NEWLINE = 10;
@@ -31,11 +38,23 @@ const NEWLINE = 10;
 /** Why a segment stays as it is. */
 class NotPacked extends Error {}
 
+/** Whether the file itself is the reason: another try would find the same. */
+function isFinal(error: unknown): boolean {
+  return error instanceof NotPacked || error instanceof PackedFault || error instanceof BusbarError;
+}
+
+/** A segment that could not be packed. */
+interface Left {
+  why: string;
+  pause: number;
+  /** When it is tried again; for a final reason never. */
+  again: number;
+}
+
 export class Packer {
   #running: Promise<void> | undefined;
   #stopped = false;
-  /** Segments that could not be packed: said once in a life. */
-  readonly #left = new Set<number>();
+  readonly #left = new Map<number, Left>();
   /** Segments whose index is known to be good. */
   readonly #indexed = new Set<number>();
 
@@ -62,20 +81,32 @@ export class Packer {
     for (const segment of await listSegments(disk, dir)) {
       const { first, packed } = segment;
       if (this.#stopped || first >= before.segment) return;
-      if (this.#left.has(first) || (packed && this.#indexed.has(first))) continue;
+      const left = this.#left.get(first);
+      if ((left && this.ports.monotonic() < left.again) || (packed && this.#indexed.has(first))) continue;
       try {
         if (packed) await this.#mendIndex(segment);
         else await this.#pack(segment);
         this.#indexed.add(first);
+        this.#left.delete(first);
       } catch (error) {
         if (this.#stopped) return;
-        this.#left.add(first);
-        this.ports.log.warn("a closed file of the journal was left as it is; nothing is lost by that", {
-          file: segment.path,
-          why: (error as Error).message,
-        });
+        this.#leave(segment, error);
       }
     }
+  }
+
+  /** Said once for every reason. */
+  #leave({ first, path }: Segment, error: unknown): void {
+    const before = this.#left.get(first);
+    const pause = before ? Math.min(before.pause * 2, LONGEST_PAUSE_MS) : FIRST_PAUSE_MS;
+    const again = isFinal(error) ? Number.POSITIVE_INFINITY : this.ports.monotonic() + pause;
+    const why = (error as Error).message;
+    this.#left.set(first, { why, pause, again });
+    if (why !== before?.why)
+      this.ports.log.warn("a closed file of the journal was left as it is; nothing is lost by that", {
+        file: path,
+        why,
+      });
   }
 
   async #pack(segment: Segment): Promise<void> {

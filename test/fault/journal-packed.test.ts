@@ -10,7 +10,7 @@ import {
   rmSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { gunzipSync } from "node:zlib";
 import type { Disk } from "../../bus/state/disk.ts";
@@ -231,6 +231,57 @@ test("a disk that refuses, or gives back other bytes than were written, leaves t
     );
     assert.ok(!here.names().some((name) => /tmp|\.gz$/.test(name)));
   }
+});
+
+test("a file that a full disk kept from being packed is tried again, at growing distances", async (t) => {
+  const here = place(t);
+  let now = 0;
+  here.clock.monotonic = () => now;
+  let isFull = true;
+  const tries = new Map<string, number>();
+  const disk: Disk = {
+    ...quickDisk,
+    rename: async (from, to) => {
+      if (!to.endsWith(".gz")) return quickDisk.rename(from, to);
+      const name = basename(to, ".gz");
+      tries.set(name, (tries.get(name) ?? 0) + 1);
+      if (isFull) throw Object.assign(new Error("ENOSPC"), { code: "ENOSPC" });
+      await quickDisk.rename(from, to);
+    },
+  };
+  const store = await here.open(disk);
+  let filled = 0;
+  /** Closes files, and lets the packer come as far as the newest of them: all before it had their turn. */
+  const turn = async () => {
+    await fill(store, here.clock, filled, filled + 60);
+    filled += 60;
+    const newest = here.names().findLast((name, i, all) => name.endsWith(".jsonl") && i < all.length - 1)!;
+    await until(`${newest} was tried`, async () => {
+      await fill(store, here.clock, filled, filled + 1);
+      filled += 1;
+      await store.checkpoint();
+      return tries.has(newest);
+    });
+  };
+  await turn();
+  const first = here.names().find((name) => name.endsWith(".jsonl"))!;
+  for (const [at, count] of [
+    [59_999, 1],
+    [60_000, 2],
+    [179_999, 2],
+    [180_000, 3],
+  ] as const) {
+    now = at;
+    await turn();
+    assert.equal(tries.get(first), count, `after ${at} ms`);
+  }
+  assert.equal(here.log.lines.filter(({ facts }) => facts?.file === here.file(first)).length, 1, "said once");
+  isFull = false;
+  now = 180_000 + 3_600_000;
+  await turn();
+  assert.ok(existsSync(here.file(`${first}.gz`)) && !existsSync(here.file(first)));
+  assert.equal((await store.verify()).ok, true);
+  await store.close();
 });
 
 test("a damaged segment is not packed", async (t) => {
