@@ -2,7 +2,6 @@
 // way leaves nothing that is believed.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -77,7 +76,7 @@ test("W8: not kept: tracked files changed, a path of the workspace in a file or 
   const world = await engineWorld(t, REPO);
   let n = 0;
   // Links at the top are not followed, pipes not opened: the search for paths ends.
-  execFileSync("mkfifo", [join(world.dir, "pipe")]);
+  world.git(`mkfifo '${join(world.dir, "pipe")}'`);
   for (const [why, makes] of Object.entries(wrong)) {
     n += 1;
     const before = n === 1 ? 0 : setups(world);
