@@ -1,7 +1,8 @@
 // Decisions of people about one task: cancel, retry, approve, reject, grant files. Pure.
 
 import { BusbarError } from "../../schemas/errors.ts";
-import { compilePathSet, globFault, literalPath } from "../../schemas/globs.ts";
+import { globFault } from "../../schemas/globs.ts";
+import { whyNoGrant } from "../../schemas/grantable.ts";
 import { showId, taskKey } from "../../schemas/ids.ts";
 import type { Parsed, Result } from "../../schemas/methods.ts";
 import type { Random } from "../../schemas/ports.ts";
@@ -101,19 +102,11 @@ export function grantFiles(d: Draft, p: Parsed<"grant_files">, by: string): Resu
   return { state_version, granted: granted.granted };
 }
 
-/** The scope would refuse the change all the same; a pattern may hold other files and passes. */
+/** The scope would refuse the change all the same, or it would never be captured. */
 function mustBeGrantable({ spec }: Task, protect: string[], paths: readonly string[]): void {
-  const kept = compilePathSet(protect);
-  const forbidden = compilePathSet(spec.forbidden_files);
   for (const path of paths) {
-    const name = literalPath(path);
-    if (name === undefined) continue;
-    const [set, why] = kept.matches(name)
-      ? [kept, "the plan protects it, nobody may change it"]
-      : [forbidden, "the task forbids it"];
-    if (!set.matches(name)) continue;
-    const help = `${showId(set.rule(name) ?? name)} stands in ${set === kept ? "`protect` of the plan" : "forbidden_files of the task"}; a grant does not reach over it.`;
-    throw new BusbarError("BAD_PATH", `grant of ${showId(path)}: ${why}`, { path, help });
+    const no = whyNoGrant(path, { protect, forbidden: spec.forbidden_files });
+    if (no) throw new BusbarError("BAD_PATH", `grant of ${showId(path)}: ${no.why}`, { path, help: no.help });
   }
 }
 

@@ -291,7 +291,7 @@ test("G1: a grant or a request that is no path of the repository is refused, and
   const ref = go(d, "a");
   for (const path of ["../x", "/etc/passwd", "src/**", ".git/config", "a//b"])
     refuses("BAD_PATH", () => requestFiles(d, ref, { paths: [path], reason: "" }));
-  for (const path of ["../x", "!src", "a\0b"])
+  for (const path of ["../x", "!src", "a\0b", ".git/x", "sub/.GIT/**"])
     refuses("BAD_PATH", () => grantFiles(d, { ...A, paths: [path] }, "me"));
   refuses("ILLEGAL_MOVE", () => grantFiles(d, A, "me"));
   assert.deepEqual(d.mustTask("r", "a").granted, []);
