@@ -1,7 +1,7 @@
 // What an attempt changed, as git tells it: base against snapshot, straight from the object store.
 
 import { BusbarError } from "../../schemas/errors.ts";
-import type { AttemptRecord, Task } from "../../schemas/task.ts";
+import type { AttemptRecord, Run, Task } from "../../schemas/task.ts";
 import { git } from "../git/run.ts";
 import { parseAddress, resolveTask } from "./address.ts";
 import { commonDirOf } from "./connect.ts";
@@ -20,17 +20,23 @@ export interface Change {
 export async function onChange(
   ctx: Ctx,
   args: Args,
-  deed: (found: { commonDir: string; task: Task; change: Change; outside: Outside }) => Promise<void>,
+  deed: (found: {
+    commonDir: string;
+    run: Run;
+    task: Task;
+    change: Change;
+    outside: Outside;
+  }) => Promise<void>,
 ): Promise<number> {
   const address = parseAddress(args.word(0) ?? "");
   const attempt = args.whole("attempt", 1);
   const commonDir = await commonDirOf(ctx.dir);
   const bus = await ctx.connect();
   try {
-    const { task } = await resolveTask(bus, address);
+    const { run, task } = await resolveTask(bus, address);
     const change = changeOf(task, attempt);
     const record = task.attempts.find((one) => one.attempt === change.attempt);
-    await deed({ commonDir, task, change, outside: await leftOut(commonDir, change, record) });
+    await deed({ commonDir, run, task, change, outside: await leftOut(commonDir, change, record) });
     return EXIT.ok;
   } finally {
     bus.close();
@@ -43,7 +49,7 @@ async function leftOut(
   change: Change,
   record: AttemptRecord | undefined,
 ): Promise<Outside> {
-  const outside = record ? outsideOf(record) : { paths: [], place: undefined };
+  const outside = record ? outsideOf(record) : { paths: [], secret: false, place: undefined };
   if (outside.paths.length === 0) return outside;
   const held = new Set((await filesOf(commonDir, change)).map((file) => file.path));
   return { ...outside, paths: outside.paths.filter((path) => !held.has(path)) };

@@ -21,14 +21,18 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
-import type { AttemptRecord } from "../../schemas/task.ts";
+import { whyNoGrant } from "../../schemas/grantable.ts";
+import { type AttemptRecord, type Run, SECRET_SUMMARY, type Task } from "../../schemas/task.ts";
 import { git } from "../git/run.ts";
+import { oneLine } from "./render/width.ts";
 
 const MAX_SHOWN_BYTES = 1024 * 1024;
 
 export interface Outside {
   /** Paths that broke the scope; none for an attempt that kept it. */
   paths: string[];
+  /** All that is wrong with them is that they hold secrets. */
+  secret: boolean;
   /** Where the files are that the attempt left; undefined: nowhere any more. */
   place: string | undefined;
 }
@@ -38,7 +42,22 @@ export function outsideOf({ result, evidence, workspace }: AttemptRecord): Outsi
   const paths = result === "scope" ? (evidence?.paths ?? []) : [];
   const state = dirname(dirname(dirname(workspace)));
   const archive = join(state, "archive", basename(dirname(workspace)), basename(workspace), "left");
-  return { paths, place: [join(workspace, "work"), archive].find((dir) => existsSync(dir)) };
+  const secret = evidence?.summary.startsWith(SECRET_SUMMARY) ?? false;
+  return { paths, secret, place: [join(workspace, "work"), archive].find((dir) => existsSync(dir)) };
+}
+
+/** What a person can do about them: a grant is advised only where it changes something. */
+export function grantLines(run: Run, { spec }: Task, { paths, secret }: Outside): string[] {
+  if (secret) return ["they hold secrets; a grant does not help"];
+  const kept = { protect: run.spec.protect, forbidden: spec.forbidden_files };
+  const held = paths.flatMap((path) => {
+    const why = whyNoGrant(path, kept)?.why;
+    return why === undefined ? [] : [`no grant helps ${oneLine(path)}: ${why}`];
+  });
+  const name = `${run.run}/${spec.id}`;
+  return held.length === paths.length
+    ? held
+    : [`to allow one: busctl grant ${name} PATH; then busctl retry ${name}`, ...held];
 }
 
 export interface OutsideDiff {

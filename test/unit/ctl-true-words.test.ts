@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { grantLines } from "../../bus/ctl/outside.ts";
 import { adviceFor } from "../../bus/ctl/render/advice.ts";
 import { type GcAnswer, gcLines } from "../../bus/ctl/render/gc.ts";
 import { outcomeWords } from "../../bus/ctl/render/outcome.ts";
@@ -115,6 +116,22 @@ test("issue 2.6: the report keeps the causes of all attempts after a person's re
   assert.match(text, /\| `a` \| merged \| 3 \| check 1, timeout 1 \|/);
   assert.match(text, /- #1 \*\*check\*\* after 1\.0s: check tests: exit 1/);
   assert.match(text, /- #2 \*\*timeout\*\*/);
+});
+
+test("issue 2.6: diff advises a grant only of files that it reaches, and says why of the others", () => {
+  const task = makeTask("a", usedUp());
+  task.spec.forbidden_files = ["secret/**"];
+  const run = makeRun([task]);
+  run.spec.protect = ["test/**"];
+  const said = (paths: string[], secret = false) =>
+    grantLines(run, task, { paths, secret, place: undefined }).join("\n");
+  const advice = "to allow one: busctl grant r/a PATH; then busctl retry r/a";
+  const held = "no grant helps test/run.sh: the plan protects it, nobody may change it";
+  assert.equal(said(["docs/x"]), advice);
+  assert.equal(said(["test/run.sh"]), held);
+  assert.equal(said(["docs/x", "test/run.sh"]), `${advice}\n${held}`);
+  assert.equal(said(["secret/k"]), "no grant helps secret/k: the task forbids it");
+  assert.equal(said(["docs/x"], true), "they hold secrets; a grant does not help");
 });
 
 test("W9: gc tells a row for each run and the totals, at most 80 cells wide, and names what will not go", () => {
