@@ -13,6 +13,7 @@ import { faultPoint } from "../schemas/fault-points.ts";
 import {
   type Evidence,
   PROTECTED_SUMMARY,
+  REFUSED_SUMMARY,
   type Run,
   SECRET_SUMMARY,
   type SnapshotInfo,
@@ -139,6 +140,9 @@ async function phase({ kit, attempt }: Concluding, name: "capture" | "prove"): P
   });
 }
 
+/** Rules that hold whatever a task may change (scope.ts): no grant helps. */
+const IN_NO_CHANGE: ReadonlySet<string> = new Set(["link", "git-name", "case", "submodule"]);
+
 function faultsOf(task: Task, run: Run, captured: Captured): Evidence | undefined {
   const faults = scopeFaults({ ...captured, ...scopeOf(task, run) });
   if (faults.length === 0) return undefined;
@@ -147,6 +151,8 @@ function faultsOf(task: Task, run: Run, captured: Captured): Evidence | undefine
   const more = paths.length > 3 ? ` and ${paths.length - 3} more` : "";
   if (faults.every((fault) => fault.rule === "secret"))
     return evidence(`${SECRET_SUMMARY}${faults[0]?.why}${more}`, { paths, log: lines.join("\n") });
+  if (faults.every((fault) => IN_NO_CHANGE.has(fault.rule)))
+    return evidence(`${REFUSED_SUMMARY}${faults[0]?.why}${more}`, { paths, log: lines.join("\n") });
   const kept = faults.every((fault) => fault.rule.startsWith("protect: "));
   const what = kept ? PROTECTED_SUMMARY : "out of scope: ";
   const advice = kept ? " (nobody may change it)" : "";

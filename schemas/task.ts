@@ -183,6 +183,8 @@ export type Phase = z.infer<typeof Phase>;
 export const PROTECTED_SUMMARY = "protected by the plan: ";
 /** How it begins when all that is wrong is that files hold secrets. */
 export const SECRET_SUMMARY = "secret in the change: ";
+/** How it begins when all that is wrong is what no change may hold, whatever the scope. */
+export const REFUSED_SUMMARY = "no change may hold this: ";
 
 /** What a person, and the next attempt, is told about a failure. Bounded and redacted. */
 export const Evidence = z.strictObject({

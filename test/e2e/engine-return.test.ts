@@ -140,3 +140,13 @@ test("G2: a gate that stays green on the canary lets nothing land; one that find
   assert.equal(blind.run.landed.length, 0);
   await world.person.call("cancel", { run: "blind" });
 });
+
+test("case 45: a link into .git at a path that is in scope is told as what it is, not as out of scope", async (t) => {
+  const world = await engineWorld(t);
+  const run = await world.submit([shellTask("a", "ln -s .git cfg", { allowed_files: ["cfg"], retries: 0 })]);
+  const { task } = await world.ended(run);
+  assert.match(
+    task("a").attempts[0]?.evidence?.summary ?? "",
+    /^no change may hold this: cfg is a link into \.git \(\.git\)/,
+  );
+});

@@ -172,7 +172,7 @@ test("O2: an unknown method or actor of the audit log is an error with the neare
     assert.equal(await asked({ actor, method: "get_file" }), 0);
 });
 
-test("issue 2.6: no grant is advised for what the plan protects", () => {
+test("issue 2.6: no grant is advised for what the plan protects, or what no change may hold", () => {
   const evidence = (summary: string) => ({ summary, log: "", paths: ["t.mjs"], landed_since: [] });
   const commands = (summary: string) =>
     adviceFor(
@@ -184,4 +184,5 @@ test("issue 2.6: no grant is advised for what the plan protects", () => {
     )?.commands.join("\n") ?? "";
   assert.match(commands("out of scope: t.mjs"), /busctl grant/);
   assert.doesNotMatch(commands("protected by the plan: t.mjs (nobody may change it)"), /busctl grant/);
+  assert.doesNotMatch(commands("no change may hold this: cfg is a link into .git (.git)"), /busctl grant/);
 });

@@ -1,10 +1,10 @@
 // What a person can do about a task or a run: commands that can be copied. Pure.
 
 import type { RunSummary } from "../../../schemas/methods.ts";
-import { PROTECTED_SUMMARY, SECRET_SUMMARY, type Task } from "../../../schemas/task.ts";
+import { PROTECTED_SUMMARY, REFUSED_SUMMARY, SECRET_SUMMARY, type Task } from "../../../schemas/task.ts";
 
 /** A grant does not help where evidence begins so. */
-const NO_GRANT = [PROTECTED_SUMMARY, SECRET_SUMMARY];
+const NO_GRANT = [PROTECTED_SUMMARY, SECRET_SUMMARY, REFUSED_SUMMARY];
 
 export interface Advice {
   /** What the person has to decide, in one sentence. */
