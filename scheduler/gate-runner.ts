@@ -1,8 +1,9 @@
 // Runs checks on exactly one commit, in a clean place that no agent has touched.
 //
 // 1. A clean place is taken from the pool (place-pool.ts); files of `protect` are restored from the run's base. Before
-//    every further check all files of the tree are put back: set-up and checks run the candidate's code, which may
-//    write, and proof is for exactly the tree that lands. What they put beside it (node_modules, builds) stays.
+//    every further check all files of the tree are put back, and what the check before laid beside them goes: checks run
+//    the candidate's code, which may write, and proof is for exactly the tree that lands. What set-up and `copy` put
+//    there stays, and so does what is ignored (node_modules, builds).
 // 2. Set-up steps of the gate, then the checks (gate.ts says which), each under a shim of kind check with its own
 //    HOME, TMPDIR, caches and PORT, one after the other. The first red ends it.
 // 3. Each verdict is recorded with the command, its exit and the tree that it ran on.
@@ -16,6 +17,7 @@ import { faultPoint } from "../schemas/fault-points.ts";
 import { compilePathSet } from "../schemas/globs.ts";
 import type { Evidence } from "../schemas/task.ts";
 import type { Verdict } from "../schemas/verdict.ts";
+import type { Beside } from "./beside.ts";
 import { confined } from "./confine.ts";
 import { cureOf } from "./cure.ts";
 import { gateDir, makeHomes, makePrivateDir } from "./dirs.ts";
@@ -125,9 +127,7 @@ async function onePass(kit: Kit, order: GateOrder): Promise<PassResult> {
       port: lease.port,
       submodules: place.submodules,
     };
-    const result = await inPlace(kit, order, { at, tree: place.tree }, () =>
-      kit.places.renew({ ...place, dir }),
-    );
+    const result = await inPlace(kit, order, { at, tree: place.tree });
     keep = result.kind !== "trouble";
     return result;
   } catch (error) {
@@ -143,13 +143,17 @@ async function inPlace(
   kit: Kit,
   order: GateOrder,
   place: { at: JobPlace; tree: string },
-  renew: () => Promise<void>,
 ): Promise<PassResult> {
+  const there = { dir: place.at.dir, work: place.at.work, tree: place.tree };
   await copyLocal(kit, order.run, place.at.work);
   const setup = (await isSetUp(kit, order, place)) ? [] : setupChecks(order);
   order.signal.throwIfAborted();
-  for (const [i, check] of [...setup, ...order.checks].entries()) {
-    if (i > 0) await renew();
+  const checks = [...setup, ...order.checks];
+  let before: Beside | undefined;
+  for (const [i, check] of checks.entries()) {
+    if (i > 0) await kit.places.renew(there, before);
+    if (i === setup.length && i + 1 < checks.length)
+      before = await kit.places.beside(there, order.run.spec.protect);
     const result = await runCheck(kit, order, place.at, check);
     order.signal.throwIfAborted();
     if (result.kind !== "pass") return result;

@@ -19,13 +19,15 @@ import { join } from "node:path";
 import { faultPoint } from "../schemas/fault-points.ts";
 import { MAX_WORKERS, WORKERS_PER_CORE } from "../schemas/limits.ts";
 import type { Log } from "../schemas/ports.ts";
+import { type Beside, clearBeside, lookBeside } from "./beside.ts";
 import { checkoutFull, giveIndex } from "./checkout.ts";
 import { type CleanPlace, type CleanPlaceOrder, makeCleanPlace, protectedTree } from "./clean-place.ts";
-import { type Control, userExcludes } from "./control.ts";
+import { type Control, controlGit, userExcludes } from "./control.ts";
 import { holdersOf, processList } from "./holders.ts";
 import { nameIn } from "./on-disk.ts";
 import { removeAll } from "./open-tree.ts";
 import { writeOwnRepo } from "./own-repo.ts";
+import { placeOptions } from "./place-git.ts";
 import { Remover } from "./remover.ts";
 import { listIndex, sweep } from "./sweep.ts";
 import { Turns } from "./turns.ts";
@@ -103,12 +105,20 @@ export class PlacePool {
     return this.#turns.run(deed);
   }
 
+  /** What lies beside the tree before the first check: what set-up and `copy` put there. `renew` leaves it. */
+  async beside(place: Pick<CleanPlace, "dir" | "work">, protect: readonly string[]): Promise<Beside> {
+    const { control } = this.#options;
+    const at = { dir: place.dir, work: place.work, index: join(place.dir, "index") };
+    return await lookBeside(control, at, await listIndex(control, at.work, at.index), protect);
+  }
+
   /**
    * Between two checks: every file of the tree stands again as it was checked out, whatever the check before did to
-   * it (a candidate's code must not rewrite the test that comes next); what checks made beside them stays, since a
-   * build is there for the tests. Throws when the place is not to be trusted any more.
+   * it (a candidate's code must not rewrite the test that comes next), and of what was laid beside them only what is
+   * ignored stays (beside.ts). Without `before`, between two steps of a set-up, all of that stays. Throws when the
+   * place is not to be trusted any more.
    */
-  async renew(place: Pick<CleanPlace, "dir" | "work" | "tree">): Promise<void> {
+  async renew(place: Pick<CleanPlace, "dir" | "work" | "tree">, before?: Beside): Promise<void> {
     const { control } = this.#options;
     const { dir, work, tree } = place;
     const index = join(dir, "index");
@@ -117,9 +127,14 @@ export class PlacePool {
       checkSeal(dir, seal);
       for (const name of await touchedSince(work, seal.young)) await removeAll(nameIn(work, name));
     } else {
-      // Places with submodules have no seal: without an index git writes every file anew.
+      // Places with submodules have no seal: by an index without stat data git writes every file anew.
       await removeAll(index);
+      faultPoint("scheduler.pool.before-index-anew");
+      await controlGit(control, ["read-tree", tree], placeOptions({ work, index }));
     }
+    // Before git writes: a link in place of a directory would lead it astray.
+    if (before)
+      await clearBeside(control, { dir, work, index }, await listIndex(control, work, index), before);
     await checkoutFull(control, { work, index, tree });
     if (seal) this.#seals.set(dir, { ...this.#sealOf(dir), before: seal.before });
   }
@@ -214,7 +229,7 @@ export class PlacePool {
     const { tree, restored } = await protectedTree(order, join(dir, "index.protect"), work);
     await checkoutFull(control, { work, index, tree });
     const listed = await listIndex(control, work, index);
-    if (listed.submodules) throw new Error("the tree has submodules");
+    if (listed.submodules.size > 0) throw new Error("the tree has submodules");
     const odd = await sweep(work, listed, false);
     if (odd !== undefined) throw new Error(odd);
     const gitDir = join(work, ".git");

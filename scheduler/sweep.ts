@@ -16,17 +16,24 @@ export interface Listed {
   files: Map<string, boolean>;
   /** Every directory that a file is in, but for the top. */
   dirs: Set<string>;
-  submodules: boolean;
+  submodules: Set<string>;
+}
+
+/** Something that is not of the tree; what is below a directory is foreign, too. */
+export interface Foreign {
+  /** Bytes as latin1. */
+  name: string;
+  isDirectory: boolean;
 }
 
 /** What the index of a place says that there is. */
 export async function listIndex(control: Control, work: string, index: string): Promise<Listed> {
   const options = { ...placeOptions({ work, index }), encoding: "buffer" as const };
   const { stdoutBuffer } = await controlGit(control, ["ls-files", "-s", "-z"], options);
-  const listed: Listed = { files: new Map(), dirs: new Set(), submodules: false };
+  const listed: Listed = { files: new Map(), dirs: new Set(), submodules: new Set() };
   for (const record of splitNul(stdoutBuffer)) {
     const name = record.slice(record.indexOf("\t") + 1);
-    if (record.startsWith(GITLINK)) listed.submodules = true;
+    if (record.startsWith(GITLINK)) listed.submodules.add(name);
     listed.files.set(name, record.startsWith(LINK));
     for (let end = name.lastIndexOf("/"); end > 0; end = name.lastIndexOf("/", end - 1)) {
       const dir = name.slice(0, end);
@@ -42,11 +49,25 @@ export async function listIndex(control: Control, work: string, index: string): 
  * place of a directory goes: git makes it anew. Without, the first oddity ends it and is told.
  */
 export async function sweep(work: string, listed: Listed, clean: boolean): Promise<string | undefined> {
-  const walk = new Walk(work, listed, clean);
+  const onForeign = async ({ name }: Foreign) => {
+    if (clean) await removeAll(nameIn(work, name));
+    else walk.odd ??= `${JSON.stringify(name)} does not belong there`;
+  };
+  const walk = new Walk(work, listed, clean, onForeign);
   await walk.visit("");
   if (!clean && walk.odd === undefined && walk.seen !== listed.files.size)
     return `${listed.files.size - walk.seen} files are missing`;
   return walk.odd;
+}
+
+/** Everything foreign in `work`, but what is in submodules; nothing is removed, closed directories are opened. */
+export async function foreignIn(work: string, listed: Listed): Promise<Foreign[]> {
+  const found: Foreign[] = [];
+  const onForeign = (foreign: Foreign) => {
+    if (!(foreign.isDirectory && listed.submodules.has(foreign.name))) found.push(foreign);
+  };
+  await new Walk(work, listed, true, onForeign).visit("");
+  return found;
 }
 
 /** What git gives to a directory that it makes. */
@@ -60,6 +81,7 @@ class Walk {
     readonly work: string,
     readonly listed: Listed,
     readonly clean: boolean,
+    readonly onForeign: (foreign: Foreign) => void | Promise<void>,
   ) {}
 
   async visit(dir: string): Promise<void> {
@@ -74,7 +96,7 @@ class Walk {
       const file = this.listed.files.get(name);
       if (file !== undefined && (file ? entry.isSymbolicLink() : entry.isFile())) this.seen += 1;
       else if (entry.isDirectory() && this.listed.dirs.has(name)) below.push(name);
-      else await this.#foreign(name);
+      else await this.onForeign({ name, isDirectory: entry.isDirectory() });
     }
     await Promise.all(below.map((name) => this.visit(name)));
   }
@@ -88,10 +110,5 @@ class Walk {
       await chmod(path, wanted);
     } else this.odd ??= `${dir || "the top"} has mode ${(mode & 0o7777).toString(8)}`;
     return this.clean;
-  }
-
-  async #foreign(name: string): Promise<void> {
-    if (this.clean) await removeAll(nameIn(this.work, name));
-    else this.odd ??= `${JSON.stringify(name)} does not belong there`;
   }
 }

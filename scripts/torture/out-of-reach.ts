@@ -143,6 +143,12 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["scheduler.place.before-protect", "scheduler.place.before-remove-index"],
   },
   {
+    needs: "checks that lay files beside the tree",
+    test: "test/fault/place-pool.test.ts",
+    word: "between two checks",
+    points: ["scheduler.beside.", "scheduler.pool.before-index-anew"],
+  },
+  {
     needs: "agents that make links, close files or directories, or replace their working tree",
     test: "test/e2e/git-agent.test.ts",
     word: "chmod",

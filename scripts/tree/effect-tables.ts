@@ -70,6 +70,7 @@ export const GIT_READS: ReadonlyMap<string, readonly string[]> = new Map([
   ["for-each-ref", []],
   ["hash-object", ["-w", "?"]],
   ["log", []],
+  ["check-ignore", []],
   ["ls-files", []],
   ["ls-tree", []],
   ["merge-base", []],

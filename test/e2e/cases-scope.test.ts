@@ -258,3 +258,39 @@ echo 'echo true > test/gate.sh; touch -r src/build.sh test/gate.sh; mv test asid
     assert.deepEqual(verdicts, [...own, "base tests pass"], "and the gate is green on the base");
   }
 });
+
+test("case 44 gate-tampering: a check that runs the candidate's code cannot lay a file beside the test that comes next (G3)", async (t) => {
+  const world = makeWorld(
+    t,
+    `git init -q -b main repo; cd repo; mkdir src test; echo true > src/unit.sh
+     echo 'for f in test/zz*.sh; do ! test -e $f || . ./$f; done; test -e made && ! test -e src/bad' > test/all.sh
+     git add -A; git commit -qm base`,
+  );
+  const lay = "echo exit 0 > test/zz.sh; echo '*' > test/.gitignore";
+  const gate = {
+    setup: [{ run: "touch made" }],
+    deep: [
+      { name: "unit", run: "sh src/unit.sh" },
+      { name: "contract", run: "sh test/all.sh" },
+    ],
+  };
+  for (const protect of [["test/**"], []]) {
+    const tasks = ["touch src/bad; ", ""].map((bad, i) => ({
+      id: `t${i}`,
+      command: world.agent(`a${i}-${protect.length}`, `${bad}echo "${lay}" > src/unit.sh`),
+      allowed_files: ["src/**"],
+      retries: 0,
+    }));
+    const run = `r${protect.length}`;
+    const ran = await world.run(tasks, { run, gate, protect });
+    assert.equal(ran.code, 1, ran.out + ran.err);
+    const state = await world.state(run);
+    const verdicts = state.tasks.get("t0")?.attempts[0]?.verdicts.map((one) => `${one.check} ${one.verdict}`);
+    assert.ok(verdicts?.includes("contract fail"), verdicts?.join());
+    // What the set-up made is there for the next check.
+    assert.deepEqual(
+      state.run.landed.map(({ task }) => task),
+      ["t1"],
+    );
+  }
+});

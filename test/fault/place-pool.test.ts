@@ -73,7 +73,7 @@ const TAMPERING: Record<string, string> = {
   "a link swapped for a file, a file for a directory":
     "rm src/link; cp src/a.txt src/link; rm .gitignore; mkdir .gitignore; echo x > .gitignore/x",
   "hard links": "ln src/a.txt ../held; ln -f src/a.txt src/deep/b.txt",
-  "pipes and odd names": "mkfifo pipe; touch $'new\\nline' $'\\xff\\xfe' '-rf' ' '",
+  "pipes and odd names": "mkfifo pipe; touch -- $'new\\nline' $'\\xff\\xfe' '-rf' ' '",
   "closed directories":
     "echo x > src/deep/extra; chmod 555 src/deep; mkdir shut; touch shut/x; chmod 000 shut",
   "assumed unchanged in its own index":
@@ -126,6 +126,64 @@ for (const [what, [script, why]] of Object.entries(THROWN_AWAY))
     await settled(b, "one");
     assert.equal((await picture(b, "two", next)).text, wanted);
     assert.match(b.notes.join("\n"), why);
+  });
+
+/** What a check lays beside the tests, and what is left of it for the next check; `src/**` is protected where `guarded`. */
+const LAID: Record<string, { script: string; left?: string; guarded?: true }> = {
+  "a file beside the tests": { script: "echo x > src/zz.sh; mkdir -p src/new/deep; echo x > src/new/deep/y" },
+  "rules that hide it, themselves hidden": {
+    script:
+      "echo '*' > src/.gitignore; echo x > src/zz; mkdir more; echo '*' > more/.gitignore; echo x > more/zz",
+  },
+  "what is ignored: it stays": {
+    script: "mkdir -p build src/build; echo x > build/out; echo x > src/build/out; echo x > src/a.log",
+    left: "build\nbuild/out\nsrc/a.log\nsrc/build\nsrc/build/out",
+  },
+  "what is ignored, below protect": {
+    script: "mkdir -p build src/build; echo x > build/out; echo x > src/build/out; echo x > src/a.log",
+    left: "build\nbuild/out",
+    guarded: true,
+  },
+  "a link in place of a directory, into what is ignored": {
+    script: "mkdir build; mv src build/src; ln -s build/src src; echo x > build/src/zz",
+    left: "build\nbuild/src",
+  },
+  "odd names": {
+    script:
+      "touch -- $'new\\nline' $'\\xff\\xfe' ':(top)x' '!x' '-rf' ' '; mkfifo .gitattributes src/.gitattributes; mkdir src/.git",
+  },
+  "closed directories": { script: "mkdir -p shut/in; touch shut/in/x; chmod 000 shut/in shut src/deep" },
+  "what the set-up put there: it stays": {
+    script: "echo more >> made/list; echo x > made/new; rm src/made/gone",
+    left: "made/list",
+  },
+  "what the set-up put below protect and a check has changed": {
+    script: "echo evil > src/made/tool; echo x > made/new",
+    left: "src/made/gone",
+    guarded: true,
+  },
+};
+
+for (const [what, { script, left = "", guarded }] of Object.entries(LAID))
+  test(`case 44 gate-tampering: between two checks, ${what}`, async (t) => {
+    const b = await bench(t);
+    const dir = join(b.w.dir, "gate", "one");
+    const place = await b.pool.take({ control: b.w.control, dir, commit: b.trees[0] ?? "" });
+    const setUp = "mkdir made src/made; echo x > made/list; echo x > src/made/tool; echo x > src/made/gone";
+    sh(place.work, setUp);
+    const before = await b.pool.beside(place, guarded ? ["src/**"] : []);
+    const tree = "find . -mindepth 1 -path ./.git -prune -o -printf '%P\\n' | LC_ALL=C sort";
+    const first = sh(place.work, tree).split("\n");
+    sh(place.work, script);
+    const touched = sh(place.work, tree);
+    await b.pool.renew(place, before);
+    const second = sh(place.work, tree);
+    const isNew = (name: string) => !first.includes(name) && !name.startsWith("build/src/");
+    if (what.includes("set-up")) assert.match(second, new RegExp(`^${left}$`, "m"));
+    else assert.equal(second.split("\n").filter(isNew).join("\n"), left, touched);
+    assert.equal(sh(place.work, "git status --porcelain -uno; cat src/a.txt src/deep/b.txt"), "one\ntwo");
+    if (what.includes("changed")) assert.doesNotMatch(second, /src\/made\/tool|made\/new/);
+    b.pool.give(place, false);
   });
 
 test("case 52 gate-not-isolated: a place with a process in it is not used again", async (t) => {
