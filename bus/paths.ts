@@ -67,8 +67,8 @@ export function repoKey(commonReal: string): string {
 export function busPaths(commonDir: string, env: Env, uid: number): BusPaths {
   const common = realCommonDir(commonDir);
   const key = repoKey(common);
-  const runtime = join(runtimeRoot(env, uid), `busbar-${uid}`, key);
-  const state = join(stateRoot(env), key);
+  const runtime = join(real(runtimeRoot(env, uid)), `busbar-${uid}`, key);
+  const state = join(real(stateRoot(env)), key);
   return {
     common,
     key,
@@ -113,6 +113,16 @@ function runtimeRoot(env: Env, uid: number): string {
   const run = `/run/user/${uid}`;
   const stat = lstatSync(run, { throwIfNoEntry: false });
   return stat?.isDirectory() && stat.uid === uid ? run : "/tmp";
+}
+
+/** Without links, as far as it is there: git and the kernel name what lies below in this way. */
+function real(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    const parent = dirname(path);
+    return parent === path ? path : join(real(parent), basename(path));
+  }
 }
 
 function absolute(env: Env, name: string): string | undefined {

@@ -3,7 +3,9 @@
 //
 // 1. Asked when a check of the common gate is red on a tree that was built on the run's base. A later head was
 //    proven green by every check. Acceptance may be red there: what it proves is often what the task is to make.
-// 2. That check alone runs on the base, once for all who ask. Green is remembered; red until the run was let go on.
+// 2. That check runs on the base, behind those that come before it in the gate (it may need what they build), once for
+//    all who ask. Green is remembered; red until the run was let go on. Only an exit of its own is red: a process that
+//    was killed or ran out of time says nothing about the base.
 // 3. Red: the run is paused, with what a person can do. Attempts are held as they are: no try is used up, the agent's
 //    work is kept, and their slots are free for other runs. Once the run goes on they get slots again, before anybody
 //    new (placement.ts), and the gate is asked again.
@@ -11,8 +13,9 @@
 // 5. Where nothing is found out (trouble of the machine), the red verdict of the tree stands.
 
 import { faultPoint } from "../schemas/fault-points.ts";
+import type { Evidence } from "../schemas/task.ts";
 import { controlGit } from "./control.ts";
-import type { PlannedCheck } from "./gate.ts";
+import { checksFor, type PlannedCheck } from "./gate.ts";
 import type { GateOrder } from "./gate-order.ts";
 import { type GateResult, runGate } from "./gate-runner.ts";
 import type { Attempt, Kit } from "./kit.ts";
@@ -67,7 +70,7 @@ export class Bases {
     }
   }
 
-  /** The check alone on the base of the run. */
+  /** The check on the base of the run. */
   async look(kit: Kit, order: GateOrder, check: PlannedCheck): Promise<Found> {
     const key = `${order.run.run} ${check.tier} ${check.name}`;
     for (;;) {
@@ -96,10 +99,18 @@ function isCommon(check: PlannedCheck | undefined): check is PlannedCheck {
 async function lookAtBase(kit: Kit, order: GateOrder, check: PlannedCheck): Promise<Found> {
   const { base } = order.run.spec;
   const tree = (await controlGit(kit.control, ["rev-parse", `${base}^{tree}`])).stdout.trim();
-  const result = await runGate(kit, { ...order, commit: base, tree, checks: [check], as: "base" });
-  return result.kind === "fail"
+  const all = checksFor(order.task.spec, order.run.spec.gate, { kind: "canary" });
+  const upTo = all.findIndex(({ tier, name }) => tier === check.tier && name === check.name);
+  const checks = upTo < 0 ? [check] : all.slice(0, upTo + 1);
+  const result = await runGate(kit, { ...order, commit: base, tree, checks, as: "base" });
+  return result.kind === "fail" && endedItself(result.evidence)
     ? redOnBase(`check ${result.check}`, base, result.evidence.summary)
     : undefined;
+}
+
+/** Not killed, nor by its shell's word, nor out of time. */
+export function endedItself({ exit }: Pick<Evidence, "exit">): boolean {
+  return typeof exit === "number" && exit <= 128;
 }
 
 /** In words, with what a person can do. */

@@ -3,7 +3,7 @@
 // `required` where none can be made throws SANDBOX_UNAVAILABLE: nothing is started. `auto` goes without, and what is
 // missing is told with the job's outcome.
 
-import { existsSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { dirname, isAbsolute, join } from "node:path";
 import { BusbarError } from "../schemas/errors.ts";
 import type { ShimJob } from "../schemas/job.ts";
@@ -57,12 +57,16 @@ function unavailable(why: string, help: string | undefined): BusbarError {
 
 /** Paths that plan and configuration name. None of them opens what is ours. */
 function named(host: Host, wish: SandboxWish): Pick<SandboxWish, "read" | "write"> {
-  const ours = [host.stateDir, host.runtimeDir, host.repo];
+  const ours = [host.stateDir, host.runtimeDir, host.repo].flatMap((top) => [top, realOf(top)]);
+  // What is above ours by another way than its own path would show it beside what is hidden.
+  const shows = (path: string, top: string) => path !== realOf(path) && isBelow(top, realOf(path));
   const place = (key: "read" | "write") => (said: string) => {
     const path = said.startsWith("~/") ? join(host.home, said.slice(2)) : said;
     const fault = !existsSync(path)
       ? "does not exist"
-      : ours.some((top) => path === top || isBelow(path, top))
+      : ours.some(
+            (top) => [path, realOf(path)].some((at) => at === top || isBelow(at, top)) || shows(path, top),
+          )
         ? "is busbar's or the repository's own"
         : undefined;
     if (fault === undefined) return path;
@@ -71,6 +75,14 @@ function named(host: Host, wish: SandboxWish): Pick<SandboxWish, "read" | "write
     });
   };
   return { read: wish.read.map(place("read")), write: wish.write.map(place("write")) };
+}
+
+function realOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return path;
+  }
 }
 
 /** What `busbar-call` is made of: the bundled file, or in development all of the sources. */

@@ -11,7 +11,7 @@ import type { ShimJob } from "../schemas/job.ts";
 import { stricter } from "../schemas/limit-plan.ts";
 import { sandboxInForce, sandboxWish } from "../schemas/sandbox.ts";
 import type { Run, Task } from "../schemas/task.ts";
-import { type Bases, lifeOf, redOnBase } from "./bases.ts";
+import { type Bases, endedItself, lifeOf, redOnBase } from "./bases.ts";
 import { confined, programFiles } from "./confine.ts";
 import { contextOf, repositoryFacts } from "./context.ts";
 import { type Control, controlGit } from "./control.ts";
@@ -185,8 +185,9 @@ async function setUpUnlessHeld(
     const life = lifeOf(kit, run.run);
     const result = await check();
     const cure = result.kind === "trouble" ? result.cure : undefined;
-    if (cure === undefined && (result.kind !== "fail" || base !== run.spec.base)) return result;
     if (result.kind === "pass") return result;
+    const red = result.kind === "fail" && base === run.spec.base && endedItself(result.evidence);
+    if (cure === undefined && !red) return result;
     const why = cure ?? redOnBase(`set-up ${result.check}`, base, result.evidence.summary);
     await bases.hold(kit, attempt, why, life);
   }

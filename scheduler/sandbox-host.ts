@@ -64,7 +64,9 @@ export async function probeSandbox(probe: SandboxProbe): Promise<SandboxHost> {
     locksUserns,
     isRoot: probe.uid === 0,
     common,
-    hidden: [...new Set(probe.hidden)].filter((path) => existsSync(path)),
+    hidden: [...new Set(probe.hidden.flatMap((path) => [path, realOf(path) ?? path]))].filter((path) =>
+      existsSync(path),
+    ),
   });
   let why = "";
   for (const found of [tools(true), tools(false)]) {

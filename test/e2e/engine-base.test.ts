@@ -62,6 +62,32 @@ for (const [where, gate] of [
     }
   });
 
+test("issue 5.1: a check that needs what one before it builds is asked on the base behind that one", async (t) => {
+  const world = await engineWorld(
+    t,
+    "echo out > .gitignore; echo base > f.txt; git add -A; git commit -qm base",
+  );
+  const deep = [
+    { ...check("mkdir -p out; cat *.txt > out/all")[0], name: "build" },
+    { ...check("test -f out/all && ! grep -qx bad out/all")[0], name: "tests" },
+  ];
+  const run = await world.submit([task("a", { command: "echo bad > a.txt" }), task("b")], {
+    gate: gateOf({ deep }),
+  });
+  const { run: facts, task: at } = await world.ended(run);
+  assert.equal(facts.paused, false, facts.paused_why);
+  assert.deepEqual([at("a").state.name, at("b").state.name], ["blocked", "passed"]);
+});
+
+test("issue 5.1: a set-up that was killed says nothing about the base: it is tried again", async (t) => {
+  const world = await engineWorld(t);
+  const setup = [{ run: '[ -e "$W/once" ] || { touch "$W/once"; kill -9 $$; }' }];
+  const run = await world.submit([task("a")], { gate: gateOf({ setup, shallow: check("true") }) });
+  const { run: facts, task: at } = await world.ended(run);
+  assert.equal(facts.paused, false, facts.paused_why);
+  assert.equal(at("a").state.name, "passed", JSON.stringify(at("a").attempts.at(-1)));
+});
+
 test("issue 5.1: what is green on the base is the task's doing, and the base is asked once", async (t) => {
   const world = await engineWorld(t);
   const bad = (id: string) => task(id, { command: `echo bad > ${id}.txt`, retries: 1 });

@@ -104,4 +104,12 @@ test("L4: paths of the plan are opened, the host's `required` beats the plan's `
   assert.equal(lost.code, 0, lost.out + lost.err);
   const why = async () => (await world.state("w")).tasks.get("t")?.attempts[0]?.evidence?.summary;
   assert.match(await until("its first end", why), /sandbox.read names .*absent, which does not exist/);
+  // A link to what is ours opens it no more than its own path does; nor does one to what it lies in.
+  for (const [name, to] of Object.entries({ direct: at("state"), above: world.W })) {
+    world.sh(`ln -s "${to}" "${at(`link-${name}`)}"`);
+    const sandbox = { mode: "required", read: [at(`link-${name}`)] };
+    await world.busctl(["run", "--detach", "--name", name, world.plan([FILE], { sandbox })]);
+    const said = async () => (await world.state(name)).tasks.get("t")?.attempts[0]?.evidence?.summary;
+    assert.match(await until("its first end", said), /link-\w+, which is busbar's or the repository's own/);
+  }
 });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { test } from "node:test";
 import {
   busPaths,
@@ -175,4 +175,15 @@ test("a directory that cannot be made or used is a typed error that names the pl
     () => makeDirectories(busPaths(join(dir, "repo"), env, uid), uid),
     (e) => isCode(e, "DIRECTORY_UNUSABLE") && /git directory/.test(String(e.data.help)),
   );
+});
+
+test("issue 3: a state directory that is reached by a link is its real one, also before it is there", (t) => {
+  const dir = tempDir(t, "paths-link");
+  mkdirSync(join(dir, "repo/.git"), { recursive: true });
+  mkdirSync(join(dir, "disk"));
+  symlinkSync(join(dir, "disk"), join(dir, "link"));
+  const at = (state: string) =>
+    busPaths(join(dir, "repo/.git"), { BUSBAR_STATE_DIR: state, BUSBAR_RUNTIME_DIR: dir }, 1000).state;
+  assert.equal(at(join(dir, "link/a/b")), at(join(dir, "disk/a/b")));
+  assert.equal(dirname(at(join(dir, "link/a/b"))), join(dir, "disk/a/b"));
 });
