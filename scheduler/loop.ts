@@ -160,12 +160,30 @@ export class Engine {
     clearInterval(this.#slow);
     const trains = this.#trains.detach();
     this.#attempts.letGoOfLandings();
-    if (!leave) await this.#attempts.drain(limitMs);
+    if (!leave) {
+      if (!this.#connected) await this.#endRest();
+      await this.#attempts.drain(limitMs);
+    }
     await this.#attempts.detach();
     await this.#options.endGit();
     await this.#options.processes.ended();
     await trains;
     await this.#kit.places.close();
+  }
+
+  /**
+   * Told to end before it had taken over: agents of an earlier scheduler are to end all the same. Those that the bus has not
+   * cancelled yet become ours, and end when it does; a look after that finds those cancelled before.
+   */
+  async #endRest(): Promise<void> {
+    try {
+      await this.#clear();
+      this.#attempts.adopt();
+      this.#cleared = undefined;
+      await this.#clear();
+    } catch (error) {
+      this.#kit.log.error("what an earlier scheduler left could not be ended", { error: String(error) });
+    }
   }
 
   async #tick(): Promise<void> {
