@@ -50,6 +50,16 @@ export const OUT_OF_REACH: readonly OutOfReach[] = [
     points: ["bus.torn."],
   },
   {
+    needs: "a repository whose objects lie on another disk than the state, which may be full",
+    test: "test/e2e/cases-disk.test.ts",
+    word: "the disk of the repository fills up",
+    points: [
+      "shared.kept-pack.before-copy",
+      "shared.kept-pack.before-rename",
+      "shared.kept-pack.before-remove",
+    ],
+  },
+  {
     needs: "a segment that is full",
     test: "test/fault/journal-packed.test.ts",
     word: "segmentBytes",

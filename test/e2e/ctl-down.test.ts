@@ -118,6 +118,24 @@ test("O8: down --leave-running when bus and scheduler were killed says what goes
   assert.equal(isAlive(child), true);
 });
 
+test("O8: down while the next scheduler clears up: the agent of the one before it ends with it", async (t) => {
+  const { w, child, bus, scheduler } = await sleeping(t);
+  for (const pid of [bus, scheduler]) process.kill(pid, "SIGKILL");
+  await until("both are gone", () => !isAlive(bus) && !isAlive(scheduler));
+  // Left by an attempt that is over, and deaf to TERM: clearing up takes as long as the grace.
+  const { state_dir } = w.endpoint();
+  w.sh(
+    `BUSBAR_DIR="${state_dir}/runs/r/over" setsid sh -c 'trap ": > ${w.W}/termed" TERM; : > ${w.W}/deaf; while :; do sleep 0.1; done' > deaf.log 2>&1 &
+     until [ -e "${w.W}/deaf" ]; do sleep 0.05; done`,
+  );
+  assert.equal((await w.busctl(["up"])).code, 0);
+  await until("it clears up", () => existsSync(join(w.W, "termed")));
+  const down = await w.busctl(["down"]);
+  assert.equal(down.code, 0, down.out + down.err);
+  assert.equal(isAlive(child), false);
+  assert.deepEqual(processesOf(w.W), []);
+});
+
 test("O8: down during an attached run ends the watch with a clear line, exit 3, and nothing is started again", async (t) => {
   const w = makeWorld(t);
   const agent = w.agent("sleeper", `touch ${w.W}/begun; sleep 60`);

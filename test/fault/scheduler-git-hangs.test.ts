@@ -116,22 +116,3 @@ test("issue 3.1: a person is asked after the fourth look that failed; from resum
   await until("it landed, or is paused again", () => pauses() > 1 || /"message":"landed"/.test(log()));
   assert.equal(pauses(), 1, log());
 });
-
-test("O8: down while the next scheduler still looks at a branch: the agent of the one before it ends with it", async (t) => {
-  const shell = `W=$(dirname "$0")/..
-  if [ -e "$W/hang" ]; then : > "$W/hung"; trap '' TERM; while :; do read -t 5 _ <> <(:); done; fi`;
-  const world = asked(t, shell);
-  const at = (name: string) => join(world.W, name);
-  const sleeper = { id: "a", command: `touch "${at("begun")}"; sleep 600`, allowed_files: ["a.txt"] };
-  assert.equal((await world.busctl(["run", "--detach", world.plan([sleeper])])).code, 0);
-  await until("the agent works", () => existsSync(at("begun")));
-  const daemons = processesOf(world.W).filter(({ command }) => /busd\.js|scheduler\/main\.js/.test(command));
-  assert.equal(daemons.length, 2, JSON.stringify(daemons));
-  for (const { pid } of daemons) process.kill(pid, "SIGKILL");
-  writeFileSync(at("hang"), "");
-  assert.equal((await world.busctl(["up"])).code, 0);
-  await until("the next scheduler looks at the branch", () => existsSync(at("hung")));
-  const down = await world.busctl(["down"]);
-  assert.deepEqual(processesOf(world.W), [], down.out + down.err);
-  assert.equal(down.code, 0, down.err);
-});
