@@ -132,7 +132,7 @@ function readOne(value: unknown, seen: Received): Key | undefined {
   return JSON.stringify(id);
 }
 
-/** A code of the catalogue with its number and its help; no stack, no source file; and never a fault of the bus. */
+/** A code of the catalogue with its number, and words that help (its own, or those of the moment); no stack, no source file; and never a fault of the bus. */
 function readError(error: unknown, seen: Received): void {
   const { code, message, data } = error as {
     code: number;
@@ -142,7 +142,7 @@ function readError(error: unknown, seen: Received): void {
   const name = data?.code as ErrorCode;
   seen.codes.push(String(name));
   if (!Object.hasOwn(ERRORS, name)) seen.faults.push(`no code of the catalogue: ${name}`);
-  else if (ERRORS[name].rpc !== code || ERRORS[name].help !== data?.help)
+  else if (ERRORS[name].rpc !== code || typeof data?.help !== "string" || data.help.trim() === "")
     seen.faults.push(`${name} is not ${code}`);
   if (typeof message !== "string" || message === "") seen.faults.push(`${name} without a message`);
   if (name === "INTERNAL") seen.faults.push("a fault of the bus: INTERNAL");
