@@ -2,7 +2,7 @@
 // person's client would. Everything is ended and removed after the test.
 
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -208,4 +208,6 @@ async function finish(dir: string, person: BusClient): Promise<void> {
     for (const one of left) process.kill(one.pid, "SIGKILL");
     throw new Error(`${error.message}: ${left.map((one) => `${one.pid} ${one.command}`).join("; ")}`);
   });
+  // The directory was removed before (temp.ts); what was still at work may have made a part of it again.
+  rmSync(dir, { recursive: true, force: true });
 }
