@@ -12,7 +12,7 @@ const OURS: Escape[] = [
     name: "sibling-read",
     can: "read the workspaces of others",
     open: "always",
-    script: 'cat "$STATE"/*/runs/*/*-victim-*/work/private',
+    script: 'cat "$STATE"/*/runs/*/*-victim-*/./work/private',
   },
   {
     name: "sibling-write",
